@@ -1,0 +1,13 @@
+"""Reverse-mode differentiation, small enough to read in one sitting.
+
+    from autograd import Tensor, no_grad, gradcheck
+    import autograd.functional as F
+
+`tensor.py` is the whole idea: a Tensor remembers the Function that made it, and `backward` walks that record from the
+end to the beginning. `operators.py`, `shapes.py` and `functional.py` hold the derivative rules, one short class each.
+"""
+
+from autograd.gradcheck import GradcheckError, gradcheck
+from autograd.tensor import AutogradError, Function, MissingRule, Tensor, no_grad
+
+__all__ = ["AutogradError", "Function", "GradcheckError", "MissingRule", "Tensor", "gradcheck", "no_grad"]

@@ -1,0 +1,279 @@
+"""Differentiable functions of Tensors: layers as formulas. Shapes: B batch, T query and S key positions, C width,
+H heads, D = C/H, F feed-forward width, V vocabulary; `...` stands for any leading axes.
+
+Arguments that are not Tensors (ids, lengths, targets) are integer arrays and have no gradient."""
+
+import numpy as np
+
+from autograd.operators import (
+    absolute, add, divide, exp, gelu, log, matmul, max, mean, multiply, power, relu, sigmoid, sqrt, subtract, sum,
+    tanh, var, where,
+)  # fmt: skip
+from autograd.shapes import astype, concatenate, expand, index, reshape, split, stack, swapaxes, transpose
+from autograd.tensor import Function, Tensor
+
+__all__ = [
+    "absolute", "add", "astype", "attention", "concatenate", "cross_entropy", "divide", "dropout", "embedding", "exp",
+    "expand", "feed_forward", "gelu", "index", "layer_norm", "linear", "linear_cross_entropy", "log", "log_softmax",
+    "matmul", "max", "mean", "multiply", "power", "relu", "reshape", "sigmoid", "softmax", "split", "sqrt", "stack",
+    "subtract", "sum", "swapaxes", "tanh", "transpose", "var", "where",
+]  # fmt: skip
+
+
+def rows(x):
+    """(..., C) as (N, C): what the kernels work on."""
+    return x.reshape(-1, x.shape[-1])
+
+
+def integers(value, backend):
+    """Ids, lengths or targets as an integer array of this backend."""
+    array = value.data if isinstance(value, Tensor) else backend.asarray(value)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"integers are needed here, not {array.dtype}; use .astype('int64')")
+    return array
+
+
+class Linear(Function):
+    """y = x Wᵀ + b.   dy ↦ dy W, dyᵀ x, Σ dy"""
+
+    kernel = "linear"
+
+    def forward(self, x, weight, bias):
+        self.save(rows(x), weight)
+        self.shape, self.with_bias = x.shape, bias is not None
+        return self.kernels.linear(rows(x), weight, bias).reshape(*x.shape[:-1], len(weight))
+
+    def backward(self, dy):
+        dx, dweight, dbias = self.kernels.linear_backward(rows(dy), *self.saved, self.with_bias)
+        return dx.reshape(self.shape), dweight, dbias
+
+
+def linear(x, weight, bias=None):
+    """x weightᵀ + bias.   x (..., C); weight (F, C); bias (F) → (..., F)"""
+    return Linear.apply(x, weight, bias)
+
+
+class Attention(Function):
+    """out = softmax(scale · q kᵀ) v, with P the probabilities.
+    dout ↦ scale dS k, scale dSᵀ q, Pᵀ dout with dS = P (dout vᵀ - Σ dout out)"""
+
+    kernel = "attention"
+
+    def forward(self, q, k, v, *options):
+        out, lse = self.kernels.attention(q, k, v, *options)
+        self.save(q, k, v, out, lse)
+        self.options = options
+        return out
+
+    def backward(self, dout):
+        return self.kernels.attention_backward(dout, *self.saved, *self.options)
+
+
+def attention(
+    q, k, v, is_causal=False, key_lengths=None, dropout_p=0.0, *, scale=None, query_offset=0, seed=None
+):
+    """softmax(q kᵀ · scale) v.   q (B, H, T, D); k, v (B, H, S, D) → (B, H, T, D)
+
+    is_causal     query t sees the keys s ≤ t + query_offset only
+    key_lengths   (B) integers: of sequence b only the first key_lengths[b] keys exist
+    dropout_p     probability with which each attention weight is dropped; `seed` fixes which ones
+    scale         1/√D if not given
+    query_offset  position of the first query among the keys, for decoding with a cache
+
+    A query that sees no key gives zeros and passes no gradient."""
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    lengths = None if key_lengths is None else integers(key_lengths, q.backend)
+    seed = _fresh_seed() if seed is None and dropout_p > 0 else (seed or 0)
+    return Attention.apply(q, k, v, lengths, is_causal, query_offset, scale, dropout_p, seed)
+
+
+class LayerNorm(Function):
+    """n = (x - mean) / √(variance + eps), y = n · weight + bias.
+    dy ↦ rstd (dn - mean dn - n mean(dn n)) with dn = dy · weight;  Σ dy n;  Σ dy"""
+
+    kernel = "layer_norm"
+
+    def forward(self, x, weight, bias, eps):
+        y, mean, rstd = self.kernels.layer_norm(rows(x), weight, bias, eps)
+        self.save(rows(x), weight, mean, rstd)
+        self.shape = x.shape
+        return y.reshape(x.shape)
+
+    def backward(self, dy):
+        dx, dweight, dbias = self.kernels.layer_norm_backward(rows(dy), *self.saved)
+        return dx.reshape(self.shape), dweight, dbias
+
+
+def layer_norm(x, weight, bias, eps=1e-5):
+    """Each row of x brought to mean 0 and variance 1, then scaled and shifted.   x (..., C); weight, bias (C)"""
+    return LayerNorm.apply(x, weight, bias, eps)
+
+
+class FeedForward(Function):
+    """pre = x w1ᵀ + b1, y = activation(pre) w2ᵀ + b2.
+    dy ↦ dpre w1, dpreᵀ x, Σ dpre, dyᵀ hidden, Σ dy with dpre = dy w2 · activation'(pre)"""
+
+    kernel = "feed_forward"
+
+    def forward(self, x, w1, b1, w2, b2, activation):
+        y, pre = self.kernels.feed_forward(rows(x), w1, b1, w2, b2, activation)
+        self.save(rows(x), w1, w2, pre)
+        self.shape, self.activation = x.shape, activation
+        return y.reshape(*x.shape[:-1], len(w2))
+
+    def backward(self, dy):
+        dx, *others = self.kernels.feed_forward_backward(rows(dy), *self.saved, self.activation)
+        return dx.reshape(self.shape), *others
+
+
+def feed_forward(x, w1, b1, w2, b2, activation="relu"):
+    """activation(x w1ᵀ + b1) w2ᵀ + b2, activation relu, gelu or tanh.   x (..., C); w1 (F, C); w2 (E, F) → (..., E)"""
+    return FeedForward.apply(x, w1, b1, w2, b2, activation)
+
+
+class Embedding(Function):
+    """y[n] = weight[ids[n]].   dy ↦ dweight[v] = Σ dy[n] over ids[n] = v"""
+
+    kernel = "embedding"
+
+    def forward(self, weight, ids):
+        self.ids, self.words = ids.reshape(-1), len(weight)
+        return self.kernels.embedding(weight, self.ids).reshape(*ids.shape, weight.shape[1])
+
+    def backward(self, dy):
+        return self.kernels.embedding_backward(rows(dy), self.ids, self.words)
+
+
+def embedding(weight, ids):
+    """Rows of a table.   weight (V, C); ids (...) integers → (..., C)"""
+    return Embedding.apply(weight, integers(ids, weight.backend))
+
+
+class Softmax(Function):
+    """y = exp(x) / Σ exp(x).   dy ↦ y (dy - Σ dy y)"""
+
+    kernel = "softmax"
+
+    def forward(self, x):
+        y = self.kernels.softmax(rows(x))
+        self.save(y)
+        self.shape = x.shape
+        return y.reshape(x.shape)
+
+    def backward(self, dy):
+        return self.kernels.softmax_backward(rows(dy), *self.saved).reshape(self.shape)
+
+
+class LogSoftmax(Function):
+    """y = x - log Σ exp(x).   dy ↦ dy - exp(y) Σ dy"""
+
+    kernel = "log_softmax"
+
+    def forward(self, x):
+        y = self.kernels.log_softmax(rows(x))
+        self.save(y)
+        self.shape = x.shape
+        return y.reshape(x.shape)
+
+    def backward(self, dy):
+        return self.kernels.log_softmax_backward(rows(dy), *self.saved).reshape(self.shape)
+
+
+def _along(rule, x, axis):
+    """Applies a rule for the last axis along any axis."""
+    axis = axis % x.ndim
+    return rule.apply(x) if axis == x.ndim - 1 else rule.apply(x.swapaxes(axis, -1)).swapaxes(axis, -1)
+
+
+def softmax(x, axis=-1):
+    """exp(x) / Σ exp(x) along an axis."""
+    return _along(Softmax, x, axis)
+
+
+def log_softmax(x, axis=-1):
+    """log of the softmax, without forming it."""
+    return _along(LogSoftmax, x, axis)
+
+
+class CrossEntropy(Function):
+    """loss = mean of lse - logits[target].   dloss ↦ dloss / kept · (softmax(logits) - onehot(target))"""
+
+    kernel = "cross_entropy"
+
+    def forward(self, logits, targets, ignore_index, label_smoothing):
+        loss, lse = self.kernels.cross_entropy(logits, targets, ignore_index, label_smoothing)
+        self.save(logits, lse)
+        self.options = targets, ignore_index, label_smoothing
+        return loss
+
+    def backward(self, dloss):
+        return self.kernels.cross_entropy_backward(dloss, *self.saved, *self.options)
+
+
+def cross_entropy(logits, targets, ignore_index=None, label_smoothing=0.0):
+    """Mean of -log softmax(logits)[target] over the targets that are not ignore_index.
+
+    logits (..., V); targets (...) integers → a single number"""
+    targets = integers(targets, logits.backend).reshape(-1)
+    return CrossEntropy.apply(reshape(logits, (-1, logits.shape[-1])), targets, ignore_index, label_smoothing)
+
+
+class LinearCrossEntropy(Function):
+    """loss = cross_entropy(x Wᵀ + b, targets). The gradients for dloss = 1 are formed along with the loss, while the
+    logits are at hand.   dloss ↦ dloss times them"""
+
+    kernel = "linear_cross_entropy"
+
+    def forward(self, x, weight, bias, targets, *options):
+        wanted = any(self.needs)
+        loss, dx, *others = self.kernels.linear_cross_entropy(rows(x), weight, bias, targets, *options, wanted)
+        self.save(dx.reshape(x.shape) if wanted else None, *others)
+        return loss
+
+    def backward(self, dloss):
+        if not self.retained and float(dloss) == 1.0:  # the usual case: hand them over as they are
+            return self.saved
+        return tuple(None if gradient is None else gradient * dloss for gradient in self.saved)
+
+
+def linear_cross_entropy(x, weight, bias, targets, ignore_index=None, label_smoothing=0.0):
+    """cross_entropy(linear(x, weight, bias), targets), the same number, without ever storing the logits whole.
+
+    x (..., C); weight (V, C); bias (V) or None; targets (...) integers → a single number"""
+    targets = integers(targets, x.backend).reshape(-1)
+    return LinearCrossEntropy.apply(x, weight, bias, targets, ignore_index, label_smoothing)
+
+
+class Dropout(Function):
+    """y = x · keep / (1 - p).   dy ↦ dy · keep / (1 - p), the mask drawn again from the same seed"""
+
+    kernel = "dropout"
+
+    def forward(self, x, p, seed):
+        self.options = p, seed
+        return self.kernels.dropout(x, p, seed)
+
+    def backward(self, dy):
+        return self.kernels.dropout(dy, *self.options)
+
+
+def dropout(x, p, training=True, seed=None):
+    """Each element 0 with probability p, else divided by 1 - p; x itself when not training. `seed` fixes the mask."""
+    if not 0 <= p < 1:
+        raise ValueError(f"the dropout rate must be at least 0 and below 1, not {p}")
+    if not training or p == 0:
+        return x
+    return Dropout.apply(x, p, _fresh_seed() if seed is None else seed)
+
+
+_seeds = np.random.default_rng(0)
+
+
+def manual_seed(seed):
+    """Restarts the sequence of seeds that dropout draws when none is given."""
+    global _seeds
+    _seeds = np.random.default_rng(seed)
+
+
+def _fresh_seed():
+    return int(_seeds.integers(2**63))

@@ -1,0 +1,164 @@
+"""Moving elements without computing: reshape, transpose, index, concatenate, cast."""
+
+import numpy as np
+
+from autograd.tensor import Function, Tensor
+
+
+class Reshape(Function):
+    """The same elements in the same order under another shape.   dy ↦ dy in the old shape"""
+
+    def forward(self, x, shape):
+        self.shape = x.shape
+        return x.reshape(shape)
+
+    def backward(self, dy):
+        return dy.reshape(self.shape)
+
+
+class Transpose(Function):
+    """y[i, j, ...] = x with its axes in another order.   dy ↦ dy with the order undone"""
+
+    def forward(self, x, axes):
+        self.axes = axes
+        return x.transpose(axes)
+
+    def backward(self, dy):
+        return dy.transpose(tuple(np.argsort(self.axes)))
+
+
+class Expand(Function):
+    """x repeated by broadcasting.   dy ↦ Σ dy over the repetitions"""
+
+    def forward(self, x, shape):
+        self.shape = x.shape
+        return self.xp.broadcast_to(x, shape)
+
+    def backward(self, dy):
+        return operators.unbroadcast(self.kernels, dy, self.shape)
+
+
+class Index(Function):
+    """y = x[key], key of integers, slices, None, ... and integer or boolean arrays.   dy ↦ dy added where y was read
+
+    Slices read each element at most once, so dy is written there. Arrays may read one several times: the positions
+    are numbered, and the numbers picked by the same key say where each element of dy belongs, in a fixed order."""
+
+    def forward(self, x, key):
+        self.shape, self.key = x.shape, key
+        return x[key]
+
+    def backward(self, dy):
+        parts = self.key if isinstance(self.key, tuple) else (self.key,)
+        if all(part is None or part is Ellipsis or isinstance(part, int | np.integer | slice) for part in parts):
+            dx = self.xp.zeros(self.shape, dtype=dy.dtype)
+            dx[self.key] = dy
+            return dx
+        size = int(np.prod(self.shape))
+        numbers = self.xp.arange(size).reshape(self.shape)[self.key].reshape(-1)
+        if numbers.size == 0:
+            return self.xp.zeros(self.shape, dtype=dy.dtype)
+        return self.kernels.embedding_backward(dy.reshape(-1, 1), numbers, size).reshape(self.shape)
+
+
+class Concatenate(Function):
+    """Arrays laid end to end along an axis.   dy ↦ the piece of dy that came from each"""
+
+    def forward(self, axis, *parts):
+        self.axis = axis
+        self.ends = np.cumsum([part.shape[axis] for part in parts])[:-1].tolist()
+        return self.xp.concatenate(parts, axis=axis)
+
+    def backward(self, dy):
+        return None, *self.xp.split(dy, self.ends, axis=self.axis)
+
+
+class Cast(Function):
+    """The same numbers in another float dtype.   dy ↦ dy in the old one"""
+
+    def forward(self, x, dtype):
+        self.dtype = x.dtype
+        return x.astype(dtype)
+
+    def backward(self, dy):
+        return dy.astype(self.dtype)
+
+
+def reshape(x, shape):
+    """x under another shape; one size may be -1."""
+    return Reshape.apply(x, tuple(shape) if isinstance(shape, tuple | list) else (shape,))
+
+
+def transpose(x, axes=None):
+    """x with its axes in this order; reversed if none is given."""
+    axes = axes[0] if axes and isinstance(axes[0], tuple | list) else axes
+    order = tuple(range(x.ndim))[::-1] if axes is None else tuple(axis % x.ndim for axis in axes)
+    if sorted(order) != list(range(x.ndim)):
+        raise ValueError(f"axes {axes} are not an order of the {x.ndim} axes of shape {x.shape}")
+    return Transpose.apply(x, order)
+
+
+def swapaxes(x, one, other):
+    order = list(range(x.ndim))
+    order[one], order[other] = order[other], order[one]
+    return Transpose.apply(x, tuple(order))
+
+
+def expand(x, shape):
+    """x broadcast to a larger shape."""
+    shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+    return Expand.apply(x, tuple(shape))
+
+
+def index(x, key):
+    """x[key]; Tensors of integers may stand in the key."""
+    if isinstance(key, tuple):
+        key = tuple(part.data if isinstance(part, Tensor) else part for part in key)
+    elif isinstance(key, Tensor):
+        key = key.data
+    elif isinstance(key, list):
+        key = x.backend.xp.asarray(key)
+    return Index.apply(x, key)
+
+
+def concatenate(parts, axis=0):
+    """Tensors laid end to end along an axis that exists."""
+    parts = list(parts)
+    if not parts:
+        raise ValueError("nothing to concatenate")
+    axis = axis % parts[0].ndim if parts[0].ndim else 0
+    return Concatenate.apply(axis, *parts)
+
+
+def stack(parts, axis=0):
+    """Tensors of one shape laid side by side along a new axis."""
+    parts = list(parts)
+    if not parts:
+        raise ValueError("nothing to stack")
+    axis = axis % (parts[0].ndim + 1)
+    return concatenate([part.reshape(part.shape[:axis] + (1,) + part.shape[axis:]) for part in parts], axis)
+
+
+def split(x, sections, axis=0):
+    """x cut along an axis: into that many equal pieces, or into pieces of the given sizes."""
+    axis = axis % x.ndim
+    length = x.shape[axis]
+    if isinstance(sections, int):
+        if sections < 1 or length % sections:
+            raise ValueError(f"an axis of length {length} cannot be cut into {sections} equal pieces")
+        sections = [length // sections] * sections
+    if sum(sections) != length:
+        raise ValueError(f"pieces of sizes {list(sections)} do not add up to the axis of length {length}")
+    pieces, start = [], 0
+    for size in sections:
+        pieces.append(x[(slice(None),) * axis + (slice(start, start + size),)])
+        start += size
+    return pieces
+
+
+def astype(x, dtype):
+    """x as float32 or float64."""
+    return x if x.dtype == np.dtype(dtype) else Cast.apply(x, np.dtype(dtype))
+
+
+from autograd import operators  # noqa: E402 - operators and shapes serve each other

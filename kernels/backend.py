@@ -1,0 +1,161 @@
+"""The flag: which backends exist, which one is in use, and how a kernel is found behind it.
+
+A backend is a folder with the kernels of `contract.py` in files of the same names. Nothing is imported before it
+is asked for, so that `import kernels` stays light and needs neither a compiler nor a GPU.
+"""
+
+import importlib
+import importlib.util
+import os
+from contextlib import AbstractContextManager
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from kernels.contract import CONTRACT, Kernel
+
+DEFAULT = "numba"
+FOLDERS = {
+    "numpy": "kernels.reference",
+    "numba": "kernels.cpu",
+    "emulated": "kernels.emulator",
+    "cupy": "kernels.gpu",
+}
+
+
+class BackendError(RuntimeError):
+    """A backend that is unknown, cannot work here, or met an array of another one."""
+
+
+class Backend:
+    """One set of kernels. `backend.softmax(x)` checks the arguments against the contract, then runs the kernel."""
+
+    def __init__(self, name: str, folder: ModuleType):
+        self.name = name
+        self.folder = folder
+        self.xp: Any = folder.array_module()  # numpy or cupy: makes and moves arrays, never computes a kernel
+
+    def __repr__(self) -> str:
+        return f"Backend({self.name!r})"
+
+    def __reduce__(self):
+        return backend, (self.name,)
+
+    def __getattr__(self, name: str):
+        """The checked kernel of that name; looked up once, then an ordinary attribute."""
+        spec = CONTRACT.get(name)
+        if spec is None:
+            raise AttributeError(f"no kernel is called {name!r}; kernels/contract.py lists them all")
+        module = importlib.import_module(f"{self.folder.__name__}.{spec.file}")
+        kernel = _checked(self, spec, getattr(module, name))
+        setattr(self, name, kernel)
+        return kernel
+
+    def owns(self, array: object) -> bool:
+        return isinstance(array, self.xp.ndarray)
+
+    def asarray(self, data: object, dtype: Any = None):
+        """An array of this backend. Host data (lists, NumPy arrays) is taken; a GPU array must be moved by `to`."""
+        owner = _array_owner(data)
+        if owner is not None and not self.owns(data) and owner != "numpy":
+            raise BackendError(mixing(self.name, owner))
+        return self.xp.asarray(data, dtype=dtype)
+
+    def to_numpy(self, array: Any):
+        return self.folder.to_numpy(array)
+
+
+def _checked(owner: Backend, spec: Kernel, implementation):
+    def kernel(*args):
+        for arg in args:
+            other = _array_owner(arg)
+            if other is not None and not owner.owns(arg):
+                raise BackendError(mixing(owner.name, other))
+        spec.check(args)
+        return implementation(*args)
+
+    kernel.__name__ = spec.name
+    kernel.__doc__ = implementation.__doc__
+    return kernel
+
+
+def mixing(one: str, other: str) -> str:
+    return (
+        f"an array of backend {other!r} met an operation of backend {one!r}: "
+        f"move one of them first, for instance with .to({one!r})"
+    )
+
+
+def _array_owner(value: object) -> str | None:
+    """The kind of array this is, by the package that defines it; None for whatever is not an array."""
+    package = type(value).__module__.partition(".")[0]
+    is_array = package in ("numpy", "cupy") and hasattr(value, "dtype") and hasattr(value, "__setitem__")
+    return package if is_array else None  # __setitem__ tells arrays from NumPy's scalars
+
+
+@cache
+def _reason_against(name: str) -> str | None:
+    """Why this backend cannot work here; None when it can."""
+    folder = FOLDERS[name]
+    if importlib.util.find_spec(folder) is None:
+        return f"this version has no {folder.replace('.', '/')}/ folder"
+    return importlib.import_module(folder).reason_against()
+
+
+@cache
+def backend(name: str) -> Backend:
+    """The backend of that name, or an error that lists what there is and why the rest is missing."""
+    if name not in FOLDERS:
+        raise BackendError(f"unknown backend {name!r}; {_overview()}")
+    reason = _reason_against(name)
+    if reason is not None:
+        raise BackendError(f"backend {name!r} cannot be used here: {reason}; {_overview()}")
+    return Backend(name, importlib.import_module(FOLDERS[name]))
+
+
+def available() -> tuple[str, ...]:
+    """The names that work here and now."""
+    return tuple(name for name in FOLDERS if _reason_against(name) is None)
+
+
+def reasons() -> dict[str, str | None]:
+    """Every backend that is known, with the reason it cannot be used here, or None."""
+    return {name: _reason_against(name) for name in FOLDERS}
+
+
+def _overview() -> str:
+    missing = "".join(f"; {name} is missing: {why}" for name, why in reasons().items() if why is not None)
+    return f"available here: {', '.join(available())}{missing}"
+
+
+class use(AbstractContextManager):  # noqa: N801 - reads as a verb: kernels.use("numba")
+    """Sets the backend from here on; as a context manager, sets the former one again at the end."""
+
+    _current: Backend | None = None
+
+    def __init__(self, name: str | Backend):
+        chosen = name if isinstance(name, Backend) else backend(name)
+        self._former = use._current
+        use._current = chosen
+
+    def __enter__(self) -> Backend:
+        return current()
+
+    def __exit__(self, *_exception) -> None:
+        use._current = self._former
+
+
+def current() -> Backend:
+    """The backend in use: the one last set, or $MINITRANSFORMER_BACKEND, or numba."""
+    if use._current is None:
+        use._current = backend(os.environ.get("MINITRANSFORMER_BACKEND", DEFAULT))
+    return use._current
+
+
+def backend_of(array: object) -> Backend:
+    """The backend an array can be used on: the current one if it fits, else an error naming both."""
+    here = current()
+    owner = _array_owner(array)
+    if owner is not None and not here.owns(array):
+        raise BackendError(mixing(here.name, owner))
+    return here

@@ -1,0 +1,84 @@
+"""How a kernel is compiled: one decorator, one set of floating-point promises, one notice to the user.
+
+Fast-math flags, named one by one:
+    reassoc   sums may be regrouped, so that a reduction fits vector registers
+    contract  a·b + c may be one fused instruction
+    arcp      x/c may be x·(1/c)
+    nsz       the sign of a zero does not matter
+Infinities and NaN keep their meaning (`ninf`, `nnan` are absent): a mask is a real -inf here.
+
+Threads: `prange` over tasks that each own their part of the result. A reduction across tasks goes through an array
+of partial results whose number depends on the sizes alone, summed in order afterwards, so that neither timing nor
+the number of threads changes a bit.
+"""
+
+import os
+import sys
+import time
+
+import numba
+import numpy as np
+from numba.core import event
+
+FLAGS = {"reassoc", "contract", "arcp", "nsz"}
+EXACT_FLAGS = {"contract", "nsz"}  # for code that splits a constant in two, which reassoc would undo
+PARTIALS = 16  # tasks of a cross-row reduction: enough for many cores, few enough to add up at no cost
+
+
+def kernel(function=None, *, parallel=False, flags=FLAGS):
+    """Compiles a function at its first call and keeps the machine code on disk for the next process."""
+    compiler = numba.njit(
+        cache=True, parallel=parallel, fastmath=flags, error_model="numpy", nogil=True
+    )  # error_model: 1/0 is inf, as everywhere in array code
+    return compiler if function is None else compiler(function)
+
+
+def contiguous(array):
+    """The array itself, or a copy in row order: compiled loops then know that neighbours are neighbours.
+    Read-only arrays are copied too, since Numba would compile every kernel a second time for them."""
+    if array.flags.c_contiguous and array.flags.writeable and array.flags.aligned:
+        return array
+    return np.array(array, order="C")
+
+
+def ids64(array):
+    """Integers of one width, so that a kernel is compiled once for all of them."""
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def flat(array):
+    """The same as one long row."""
+    return contiguous(array).reshape(-1)
+
+
+class _Notice(event.Listener):
+    """Tells the user why the first call takes seconds. Fires on real compilation only, never on a cache hit."""
+
+    def __init__(self):
+        self.depth, self.count, self.started = 0, 0, 0.0
+
+    def on_start(self, event):
+        self.depth += 1
+        if self.depth > 1:
+            return  # a helper compiled on behalf of the kernel already announced
+        self.started = time.perf_counter()
+        self.count += 1
+        function = event.data["dispatcher"].py_func
+        file, name = function.__module__.rpartition(".")[2], function.__name__.strip("_")
+        if self.count == 1:
+            self._say("compiling Numba kernels: this happens once per machine, then they come from a cache\n")
+        self._say(f"  {self.count:3d}  {file if name in file else file + ': ' + name} ... ")
+
+    def on_end(self, event):
+        self.depth -= 1
+        if self.depth == 0:
+            self._say(f"{time.perf_counter() - self.started:.1f} s\n")
+
+    @staticmethod
+    def _say(text):
+        if os.environ.get("MINITRANSFORMER_QUIET") != "1":
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
+event.register("numba:compile", _Notice())

@@ -1,0 +1,82 @@
+"""Reductions over a tuple of axes, which are brought to the end first unless they lead. Each element is read once. Long sums go through blocks of BLOCK elements whose
+partial sums are added in order, which also keeps the rounding error of float32 small."""
+
+import math
+
+import numpy as np
+from numba import prange
+
+from kernels.cpu.jit import contiguous, flat, kernel
+from kernels.cpu.linear import column_sums
+from kernels.cpu.softmax import largest
+
+BLOCK = 4096
+
+
+@kernel(parallel=True)
+def _sum_rows(partial, x):
+    """partial[o, b] = Σ of block b of row o.   x (O, M); partial (O, blocks)"""
+    O, M = x.shape
+    blocks = partial.shape[1]
+    for task in prange(O * blocks):
+        o, b = task // blocks, task % blocks
+        total = x.dtype.type(0)
+        for i in range(b * BLOCK, min(M, (b + 1) * BLOCK)):
+            total += x[o, i]
+        partial[o, b] = total
+
+
+@kernel(parallel=True)
+def _max_rows(y, x):
+    """y[o] = max_m x[o, m], NaN if there is one.   x (O, M)"""
+    for o in prange(x.shape[0]):
+        best = largest(x[o])
+        for m in range(x.shape[1]):
+            if x[o, m] != x[o, m]:
+                best = x[o, m]
+        y[o] = best
+
+
+@kernel(parallel=True)
+def _sum_of_squares(partial, x):
+    for b in prange(partial.size):
+        total = 0.0
+        for i in range(b * BLOCK, min(x.size, (b + 1) * BLOCK)):
+            total += np.float64(x[i]) * np.float64(x[i])
+        partial[b] = total
+
+
+def _reduced_last(x, axes):
+    """x (O, M) with the reduced axes brought to the end, and the shape that remains."""
+    rest = [axis for axis in range(x.ndim) if axis not in axes]
+    shape = tuple(x.shape[axis] for axis in rest)
+    return contiguous(x.transpose(*rest, *axes)).reshape(math.prod(shape), -1), shape
+
+
+def sum(x, axes):
+    if x.size == 0 or not axes:
+        return np.asarray(np.sum(x, axis=axes))
+    leading = tuple(axes) == tuple(range(len(axes)))
+    if leading and len(axes) < x.ndim:  # summing rows: no transposition needed
+        rest = x.shape[len(axes) :]
+        return column_sums(x.reshape(-1, math.prod(rest))).reshape(rest)
+    rows, shape = _reduced_last(x, axes)
+    partial = np.empty((rows.shape[0], -(-rows.shape[1] // BLOCK)), dtype=x.dtype)
+    _sum_rows(partial, rows)
+    return partial.sum(axis=1).reshape(shape)
+
+
+def max(x, axes):
+    if not axes:
+        return x.copy()
+    rows, shape = _reduced_last(x, axes)
+    y = np.empty(rows.shape[0], dtype=x.dtype)
+    _max_rows(y, rows)
+    return y.reshape(shape)
+
+
+def sum_of_squares(x):
+    """Σ x² in double precision, as a Python float: what the norm of a gradient is made of."""
+    partial = np.empty(-(-x.size // BLOCK))
+    _sum_of_squares(partial, flat(x))
+    return float(partial.sum())

@@ -1,0 +1,60 @@
+"""Scaled dot-product attention: out = softmax(scale · q kᵀ) v, with masks as absent keys rather than large negatives.
+
+Key s is visible to query t when s < key_lengths[b] and, if causal, s ≤ t + query_offset. A query that sees no key
+gives a row of zeros, passes no gradient, and has lse = -inf: the softmax over an empty set is taken as nothing.
+Dropout acts on the probabilities (after the softmax), with the mask of dropout.attention_keep.
+"""
+
+import numpy as np
+
+from kernels.reference.dropout import attention_keep
+
+
+def visible(shape, key_lengths, is_causal, query_offset):
+    """True where query t may look at key s; shape (B, H, T, S)."""
+    B, H, T, S = shape
+    t, s = np.arange(T)[:, None], np.arange(S)
+    mask = np.ones(shape, dtype=bool)
+    if key_lengths is not None:
+        mask &= s < np.asarray(key_lengths).reshape(B, 1, 1, 1)
+    if is_causal:
+        mask &= s <= t + query_offset
+    return mask
+
+
+def scores(q, k, key_lengths, is_causal, query_offset, scale):
+    """scale · q kᵀ with -inf at what cannot be seen; (B, H, T, S)."""
+    s = (q @ k.swapaxes(-1, -2)) * q.dtype.type(scale)
+    return np.where(visible(s.shape, key_lengths, is_causal, query_offset), s, -np.inf).astype(q.dtype)
+
+
+def exp_shifted(s, shift):
+    """exp(s - shift), 0 where s = -inf, also in rows that are -inf throughout (there -inf - -inf would be NaN)."""
+    return np.exp(s - np.where(np.isneginf(shift), 0, shift)[..., None])
+
+
+def attention(q, k, v, key_lengths, is_causal, query_offset, scale, dropout_p, seed):
+    """q (B, H, T, D); k, v (B, H, S, D) → out (B, H, T, D), lse (B, H, T) = log Σ_s exp(score)"""
+    s = scores(q, k, key_lengths, is_causal, query_offset, scale)
+    top = s.max(axis=-1)
+    total = exp_shifted(s, top).sum(axis=-1)
+    with np.errstate(divide="ignore"):  # log 0 = -inf is what an empty row means
+        lse = np.where(total > 0, top, 0).astype(q.dtype) + np.log(total)
+    p = exp_shifted(s, lse)
+    p = p * attention_keep(p.shape, dropout_p, seed, p.dtype)
+    return p @ v, lse
+
+
+def attention_backward(dout, q, k, v, out, lse, key_lengths, is_causal, query_offset, scale, dropout_p, seed):
+    """With p the probabilities and z the dropout factors (0 or 1/(1-dropout_p)):
+    dv = (p z)ᵀ dout;  dp = z · dout vᵀ;  ds = p (dp - Σ_s p dp);  dq = scale · ds k;  dk = scale · dsᵀ q.
+    Σ_s p dp equals Σ_d dout out, which is why forward's out is among the arguments."""
+    scale = q.dtype.type(scale)
+    p = exp_shifted(scores(q, k, key_lengths, is_causal, query_offset, scale), lse)
+    z = attention_keep(p.shape, dropout_p, seed, p.dtype)
+    dv = (p * z).swapaxes(-1, -2) @ dout
+    dp = z * (dout @ v.swapaxes(-1, -2))
+    ds = p * (dp - (dout * out).sum(axis=-1, keepdims=True))
+    dq = scale * (ds @ k)
+    dk = scale * (ds.swapaxes(-1, -2) @ q)
+    return dq, dk, dv

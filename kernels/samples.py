@@ -1,0 +1,203 @@
+"""Inputs on which every backend must agree with the reference: for each forward kernel a few awkward argument lists.
+
+Sizes are 1, primes and 2^k ± 1, around the tile edges (64) and vector widths (8) of the fast tiers. Arrays come plain,
+as every-other-element views, transposed, and expanded by zero strides. `samples(name, dtype)` yields (label, arguments)
+in the order of the contract; integer arrays are ids, lengths or targets, and float arrays can be differentiated.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+SEED = 7
+
+
+def samples(name: str, dtype: str) -> Iterator[tuple[str, tuple]]:
+    """The argument lists for one forward kernel, the same at every call."""
+    return SAMPLES[name](np.random.default_rng(SEED), np.dtype(dtype))
+
+
+def normal(rng: np.random.Generator, dtype: np.dtype, *shape: int) -> np.ndarray:
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def strided(rng: np.random.Generator, dtype: np.dtype, *shape: int) -> np.ndarray:
+    """Every other element of a larger array."""
+    return normal(rng, dtype, *(2 * size for size in shape))[tuple(slice(None, None, 2) for _ in shape)]
+
+
+def turned(rng: np.random.Generator, dtype: np.dtype, *shape: int) -> np.ndarray:
+    """Stored with its axes in reverse order."""
+    return normal(rng, dtype, *reversed(shape)).transpose()
+
+
+def expanded(rng: np.random.Generator, dtype: np.dtype, *shape: int) -> np.ndarray:
+    """One row repeated by a zero stride; read-only, as NumPy makes such views."""
+    return np.broadcast_to(normal(rng, dtype, 1, *shape[1:]), shape)
+
+
+def _linear(rng, dtype):
+    for N, C, F in ((1, 1, 1), (3, 5, 2), (17, 7, 9)):
+        x, weight, bias = (normal(rng, dtype, *shape) for shape in ((N, C), (F, C), (F,)))
+        yield f"N={N} C={C} F={F}", (x, weight, bias)
+    yield "no bias", (normal(rng, dtype, 4, 3), normal(rng, dtype, 2, 3), None)
+    yield "views", (strided(rng, dtype, 5, 3), turned(rng, dtype, 4, 3), strided(rng, dtype, 4))
+    yield "expanded", (expanded(rng, dtype, 5, 3), normal(rng, dtype, 2, 3), expanded(rng, dtype, 2))
+
+
+def _matmul(rng, dtype):
+    for a, b in (((1, 1), (1, 1)), ((3, 5), (5, 2)), ((2, 3, 5), (5, 7)), ((2, 1, 3, 4), (5, 4, 1)), ((3, 4), (2, 4, 3))):
+        yield f"{a} @ {b}", (normal(rng, dtype, *a), normal(rng, dtype, *b))
+    yield "views", (turned(rng, dtype, 3, 4), strided(rng, dtype, 4, 5))
+
+
+def _attention(rng, dtype):
+    def qkv(B, H, T, S, D, make=normal):
+        return make(rng, dtype, B, H, T, D), make(rng, dtype, B, H, S, D), make(rng, dtype, B, H, S, D)
+
+    for B, H, T, S, D in ((1, 1, 1, 1, 1), (2, 3, 5, 5, 3), (1, 2, 4, 7, 5), (2, 1, 7, 3, 9)):
+        for is_causal in (False, True):
+            label = f"B={B} H={H} T={T} S={S} D={D}{' causal' if is_causal else ''}"
+            yield label, (*qkv(B, H, T, S, D), None, is_causal, 0, D**-0.5, 0.0, 0)
+    lengths = np.array([3, 0, 5])
+    yield "key lengths 3 0 5", (*qkv(3, 2, 4, 5, 3), lengths, False, 0, 0.5, 0.0, 0)
+    yield "key lengths, causal", (*qkv(3, 2, 5, 5, 3), lengths, True, 0, 0.5, 0.0, 0)
+    yield "query offset 2", (*qkv(1, 2, 3, 5, 4), None, True, 2, 0.5, 0.0, 0)
+    yield "dropout", (*qkv(2, 2, 5, 6, 3), np.array([6, 4]), True, 1, 0.6, 0.3, 11)
+    yield "no scale to speak of", (*qkv(1, 1, 3, 3, 2), None, False, 0, 3.0, 0.0, 0)
+    yield "every other element", (*qkv(2, 2, 3, 4, 5, strided), None, True, 1, 0.4, 0.0, 0)
+    yield "axes reversed", (*qkv(2, 3, 4, 5, 2, turned), None, False, 0, 0.7, 0.0, 0)
+    yield "expanded", (*qkv(2, 2, 3, 4, 5, expanded), None, False, 0, 0.4, 0.0, 0)
+    packed = normal(rng, dtype, 2, 3, 3, 2, 4)  # (B, T, q/k/v, H, D): heads cut out of one projection
+    heads = tuple(packed[:, :, part].transpose(0, 2, 1, 3) for part in range(3))
+    yield "heads of a packed projection", (*heads, None, True, 0, 0.5, 0.0, 0)
+    for T, S in ((63, 65), (65, 129)):
+        yield f"tile edges T={T} S={S}", (*qkv(1, 1, T, S, 4), np.array([S - 1]), True, S - T, 0.5, 0.1, 3)
+
+
+def _layer_norm(rng, dtype):
+    for N, C in ((1, 2), (3, 5), (17, 9), (33, 7)):
+        x = 3 * normal(rng, dtype, N, C) + 2
+        yield f"N={N} C={C}", (x, normal(rng, dtype, C), normal(rng, dtype, C), 1e-5)
+    yield "one column", (normal(rng, dtype, 3, 1), normal(rng, dtype, 1), normal(rng, dtype, 1), 1e-5)
+    yield "views", (turned(rng, dtype, 4, 6), strided(rng, dtype, 6), strided(rng, dtype, 6), 1e-2)
+    yield "expanded", (expanded(rng, dtype, 4, 6), expanded(rng, dtype, 6), normal(rng, dtype, 6), 1e-5)
+
+
+def _feed_forward(rng, dtype):
+    for activation in ("relu", "gelu", "tanh"):
+        for N, C, F, E in ((1, 1, 1, 1), (3, 5, 7, 2), (9, 4, 17, 4)):
+            arrays = tuple(normal(rng, dtype, *shape) for shape in ((N, C), (F, C), (F,), (E, F), (E,)))
+            yield f"{activation} N={N} C={C} F={F} E={E}", (*arrays, activation)
+    arrays = tuple(strided(rng, dtype, *shape) for shape in ((3, 5), (4, 5), (4,), (2, 4), (2,)))
+    yield "views", (*arrays, "gelu")
+
+
+def _rows(rng, dtype):
+    for N, C in ((1, 1), (3, 5), (2, 17), (9, 33)):
+        yield f"N={N} C={C}", (2 * normal(rng, dtype, N, C),)
+    yield "turned", (turned(rng, dtype, 5, 3),)
+    yield "expanded", (expanded(rng, dtype, 5, 3),)
+    yield "large numbers", (normal(rng, dtype, 3, 4) + 500,)
+
+
+def _targets(rng, N, V, ignored=0.0, ignore_index=-1):
+    targets = rng.integers(0, V, N)
+    targets[rng.random(N) < ignored] = ignore_index
+    targets[0] = V - 1  # the last word, and at least one target that counts
+    return targets
+
+
+def _cross_entropy(rng, dtype):
+    for N, V in ((1, 2), (5, 3), (7, 33)):
+        yield f"N={N} V={V}", (2 * normal(rng, dtype, N, V), _targets(rng, N, V), None, 0.0)
+    yield "ignored targets", (normal(rng, dtype, 9, 5), _targets(rng, 9, 5, 0.5), -1, 0.0)
+    yield "pad id ignored", (normal(rng, dtype, 9, 5), _targets(rng, 9, 5, 0.5, 1), 1, 0.0)
+    yield "label smoothing", (normal(rng, dtype, 6, 5), _targets(rng, 6, 5, 0.3), -1, 0.1)
+    yield "views", (turned(rng, dtype, 4, 6), _targets(rng, 8, 6)[::2], None, 0.0)
+
+
+def _linear_cross_entropy(rng, dtype):
+    for N, C, V in ((1, 1, 2), (5, 3, 7), (9, 4, 33)):
+        arrays = normal(rng, dtype, N, C), normal(rng, dtype, V, C), normal(rng, dtype, V)
+        yield f"N={N} C={C} V={V}", (*arrays, _targets(rng, N, V), None, 0.0)
+    arrays = normal(rng, dtype, 9, 4), normal(rng, dtype, 6, 4)
+    yield "no bias, ignored targets", (*arrays, None, _targets(rng, 9, 6, 0.5), -1, 0.0)
+    yield "label smoothing", (*arrays, normal(rng, dtype, 6), _targets(rng, 9, 6, 0.5), -1, 0.2)
+    views = strided(rng, dtype, 5, 4), turned(rng, dtype, 6, 4), strided(rng, dtype, 6)
+    yield "views", (*views, _targets(rng, 10, 6)[::2], None, 0.0)
+
+
+def _embedding(rng, dtype):
+    for V, C, N in ((1, 1, 1), (5, 3, 17), (33, 7, 9)):
+        yield f"V={V} C={C} N={N}", (normal(rng, dtype, V, C), rng.integers(0, V, N))
+    yield "one id repeated", (normal(rng, dtype, 4, 3), np.full(7, 2))
+    yield "small integers, views", (turned(rng, dtype, 6, 4), rng.integers(0, 6, 10).astype(np.int32)[::2])
+
+
+def _any_shape(rng, dtype, shift=0.0):
+    for shape in ((), (1,), (7,), (3, 5), (2, 1, 3), (33,)):
+        yield f"shape {shape}", (normal(rng, dtype, *shape) + dtype.type(shift),)
+    yield "turned", (turned(rng, dtype, 3, 4) + dtype.type(shift),)
+    yield "every other element", (strided(rng, dtype, 5) + dtype.type(shift),)
+
+
+def _positive(rng, dtype):
+    for label, (x,) in _any_shape(rng, dtype):
+        yield label, (np.abs(x) + dtype.type(0.5),)
+
+
+def _away_from_zero(rng, dtype):
+    """For functions with a corner at 0, where no derivative exists to compare with."""
+    for label, (x,) in _any_shape(rng, dtype):
+        yield label, (x + np.copysign(dtype.type(0.1), x),)
+
+
+def _dropout(rng, dtype):
+    for label, (x,) in _any_shape(rng, dtype):
+        for p in (0.0, 0.4):
+            yield f"{label} p={p}", (x, p, 2**40 + 5)
+
+
+def _pairs(rng, dtype, positive=()):
+    shapes = (((), ()), ((3,), (3,)), ((2, 3), (3,)), ((2, 3), ()), ((2, 1, 3), (4, 1)), ((1,), (5, 1)), ((33,), (33,)))
+    for a, b in shapes:
+        pair = [normal(rng, dtype, *a), normal(rng, dtype, *b)]
+        yield f"{a} and {b}", tuple(np.abs(x) + dtype.type(0.5) if i in positive else x for i, x in enumerate(pair))
+
+
+def _reduce(rng, dtype):
+    for shape, axes in (((), ()), ((5,), (0,)), ((3, 5), (0,)), ((3, 5), (1,)), ((3, 5), (0, 1)), ((2, 3, 4), (0, 2)),
+                        ((2, 3, 4), (1,)), ((2, 1, 4), (1, 2)), ((3, 4), ()), ((33, 5), (0,))):  # fmt: skip
+        yield f"shape {shape} axes {axes}", (normal(rng, dtype, *shape), axes)
+    yield "turned", (turned(rng, dtype, 3, 4), (0,))
+    yield "longer than a block", (normal(rng, dtype, 4099), (0,))
+
+
+SAMPLES: dict[str, Callable] = {
+    "linear": _linear,
+    "matmul": _matmul,
+    "attention": _attention,
+    "layer_norm": _layer_norm,
+    "feed_forward": _feed_forward,
+    "softmax": _rows,
+    "log_softmax": _rows,
+    "cross_entropy": _cross_entropy,
+    "linear_cross_entropy": _linear_cross_entropy,
+    "embedding": _embedding,
+    "dropout": _dropout,
+    "exp": _any_shape,
+    "log": _positive,
+    "sqrt": _positive,
+    "tanh": _any_shape,
+    "sigmoid": _any_shape,
+    "relu": _away_from_zero,
+    "gelu": _any_shape,
+    "add": _pairs,
+    "subtract": _pairs,
+    "multiply": _pairs,
+    "divide": lambda rng, dtype: _pairs(rng, dtype, positive=(1,)),
+    "power": lambda rng, dtype: _pairs(rng, dtype, positive=(0,)),
+    "sum": _reduce,
+    "max": _reduce,
+}
