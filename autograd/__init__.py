@@ -7,6 +7,16 @@
 end to the beginning. `operators.py`, `shapes.py` and `functional.py` hold the derivative rules, one short class each.
 """
 
+import kernels
+
+PROJECT = "minitransformer"  # tells this package from others of its name
+
+if getattr(kernels, "PROJECT", None) != PROJECT:
+    raise ImportError(
+        f"the package 'kernels' that Python found ({getattr(kernels, '__file__', None) or 'no file'}) is not "
+        "minitransformer's; install minitransformer in an environment of its own (make does), or: pip uninstall kernels"
+    )
+
 from autograd.gradcheck import GradcheckError, gradcheck
 from autograd.tensor import AutogradError, Function, MissingRule, Tensor, no_grad
 

@@ -309,7 +309,7 @@ def _results_before_inputs(root: Tensor) -> list[Tensor]:
     """Every Tensor that root was computed from, each before its inputs. No recursion: depth is only memory."""
     finished: list[Tensor] = []
     seen: set[int] = set()
-    stack = [(root, False)]
+    stack: list[tuple[Tensor, bool]] = [(root, False)]
     while stack:
         tensor, inputs_done = stack.pop()
         if inputs_done:
@@ -318,7 +318,8 @@ def _results_before_inputs(root: Tensor) -> list[Tensor]:
             seen.add(id(tensor))
             stack.append((tensor, True))
             if tensor.node is not None:
-                stack.extend((parent, False) for parent in tensor.node.parents() if id(parent) not in seen)
+                parents = reversed(tensor.node.parents())  # the stack turns them round again
+                stack.extend((parent, False) for parent in parents if id(parent) not in seen)
     finished.reverse()
     return finished
 

@@ -22,6 +22,7 @@ from kernels.backend import (
 )
 from kernels.contract import KernelError
 
+PROJECT = "minitransformer"  # tells this package from others of its name
 __all__ = [
     "Backend",
     "BackendError",

@@ -109,7 +109,7 @@ def backend(name: str) -> Backend:
         raise BackendError(f"unknown backend {name!r}; {_overview()}")
     reason = _reason_against(name)
     if reason is not None:
-        raise BackendError(f"backend {name!r} cannot be used here: {reason}; {_overview()}")
+        raise BackendError(f"backend {name!r} cannot be used here: {reason}; {_overview(leave_out=name)}")
     return Backend(name, importlib.import_module(FOLDERS[name]))
 
 
@@ -123,8 +123,10 @@ def reasons() -> dict[str, str | None]:
     return {name: _reason_against(name) for name in FOLDERS}
 
 
-def _overview() -> str:
-    missing = "".join(f"; {name} is missing: {why}" for name, why in reasons().items() if why is not None)
+def _overview(leave_out: str | None = None) -> str:
+    """What there is, and why the rest is missing; all in one line."""
+    others = {name: why for name, why in reasons().items() if why is not None and name != leave_out}
+    missing = "".join(f"; {name} is missing: {why}" for name, why in others.items())
     return f"available here: {', '.join(available())}{missing}"
 
 

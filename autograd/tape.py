@@ -1,0 +1,70 @@
+"""Questions to the tape: what did this result cost, how long is its longest chain, how far is it from that input?
+
+A step is a Function that called a kernel. Reshapes, transpositions and slices only rename or move elements; they lie on
+the tape but count as no step, unless `moves=True` is asked for.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from autograd.tensor import AutogradError, Function, Tensor, _results_before_inputs
+from kernels.contract import CONTRACT, Cost
+
+
+def functions(result: Tensor) -> list[Function]:
+    """Every Function that result was computed by, each after the ones it needs."""
+    return [t.node for t in reversed(_results_before_inputs(result)) if t.node is not None]
+
+
+def cost(result: Tensor, backward: bool = False) -> Cost:
+    """Flops and bytes of all kernels called on the way to result, from the contract's formulas.
+
+    backward: those of the derivative rules as well, as far as backward(retain_graph=True) has run them."""
+    total = Cost(0, 0, 0)
+    for node in functions(result):
+        calls = node.kernels.calls if backward else node.kernels.calls[: node.forward_calls]
+        for name, arguments in calls:
+            total += CONTRACT[name].cost(*arguments)
+    return total
+
+
+def depth(result: Tensor, moves: bool = False) -> int:
+    """The number of steps in the longest chain that ends in result: what no parallel machine can shorten."""
+    deepest: dict[int, int] = {}
+    for tensor in reversed(_results_before_inputs(result)):
+        before = max((deepest.get(id(parent), 0) for parent in _inputs(tensor)), default=0)
+        deepest[id(tensor)] = before + _length(tensor, moves)
+    return deepest[id(result)]
+
+
+def shortest_path(start: Tensor, end: Tensor, moves: bool = False) -> list[Function]:
+    """The Functions on a shortest way from start to end; its length is the distance a signal has to travel."""
+    # Breadth first from the end; ways of length 0 (moves) go to the front of the queue, so the first visit is shortest.
+    queue: deque[tuple[Tensor, Tensor | None]] = deque([(end, None)])
+    came_from: dict[int, Tensor | None] = {}
+    while queue:
+        tensor, successor = queue.popleft()
+        if id(tensor) in came_from:
+            continue
+        came_from[id(tensor)] = successor
+        if tensor is start:
+            return list(_way(came_from, start, moves))
+        for parent in _inputs(tensor):
+            (queue.append if _length(tensor, moves) else queue.appendleft)((parent, tensor))
+    raise AutogradError("the second Tensor was not computed from the first: there is no path")
+
+
+def _way(came_from: dict[int, Tensor | None], start: Tensor, moves: bool) -> Iterator[Function]:
+    tensor = came_from[id(start)]
+    while tensor is not None:
+        if tensor.node is not None and _length(tensor, moves):
+            yield tensor.node
+        tensor = came_from[id(tensor)]
+
+
+def _inputs(tensor: Tensor) -> list[Tensor]:
+    return [] if tensor.node is None else [t for t in tensor.node.inputs if t is not None]
+
+
+def _length(tensor: Tensor, moves: bool) -> int:
+    return int(tensor.node is not None and (moves or tensor.node.forward_calls > 0))

@@ -1,0 +1,7 @@
+"""python -m minitransformer"""
+
+import sys
+
+from minitransformer.cli import main
+
+sys.exit(main())

@@ -1,0 +1,95 @@
+"""The command line: `minitransformer COMMAND ...`. Commands live in `commands/`, and only the one asked for is loaded.
+
+What a user can get wrong ends in one line on stderr and exit code 2. Ctrl-C ends with exit code 130."""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+COMMANDS = {
+    "backends": "what works here, and why the rest does not",
+    "gradcheck": "check every derivative rule on every backend, and print the worst errors",
+}
+
+EXAMPLES = """examples:
+  minitransformer backends
+  minitransformer gradcheck --backend numba
+"""
+
+
+class UserError(Exception):
+    """Something the user can mend; the message says how, in one line."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str):
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def parser_for(name: str) -> argparse.ArgumentParser:
+    """The parser of one command."""
+    module = importlib.import_module(f"minitransformer.commands.{name.replace('-', '_')}")
+    parser = _Parser(
+        prog=f"minitransformer {name}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
+    parser.set_defaults(run=module.run)
+    return parser
+
+
+def add_backend(parser: argparse.ArgumentParser) -> None:
+    """--backend, for every command that computes."""
+    parser.add_argument(
+        "--backend",
+        metavar="NAME",
+        help="numpy, numba, emulated or cupy (default: $MINITRANSFORMER_BACKEND, else numba)",
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and returns the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    overview = _Parser(
+        prog="minitransformer",
+        description="A transformer engine to learn from.\n\ncommands:\n"
+        + "\n".join(f"  {name:18} {text}" for name, text in COMMANDS.items()),
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="minitransformer COMMAND [options]",
+    )
+    overview.add_argument("command", nargs="?", choices=sorted(COMMANDS), metavar="COMMAND", help=argparse.SUPPRESS)
+    if not arguments:
+        overview.print_help()
+        return 0
+    chosen = overview.parse_args(arguments[:1])
+    try:
+        options = parser_for(chosen.command).parse_args(arguments[1:])
+        if getattr(options, "backend", None) is not None:
+            import kernels
+
+            kernels.use(options.backend)
+        return options.run(options) or 0
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except _mistakes() as error:
+        print(f"minitransformer {chosen.command}: {error}", file=sys.stderr)
+        return 2
+
+
+def _mistakes() -> tuple[type[Exception], ...]:
+    """Exceptions whose message is meant for the user."""
+    import kernels
+
+    return UserError, kernels.BackendError
+
+
+if __name__ == "__main__":
+    sys.exit(main())
