@@ -18,7 +18,7 @@ DENSITY = 1 / math.sqrt(2 * math.pi)
 
 @kernel
 def relu_value(x):
-    return x if not x <= 0 else x * 0  # not "x > 0": NaN stays NaN
+    return 0 if x <= 0 else x  # not "x if x > 0": NaN stays NaN
 
 
 @kernel

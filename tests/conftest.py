@@ -1,0 +1,69 @@
+"""What all tests share: the backends, and a summary that says which groups were left out and why."""
+
+import importlib.util
+
+import hypothesis
+import numpy as np
+import pytest
+
+import kernels
+
+hypothesis.settings.register_profile(
+    "project", deadline=None, derandomize=True, max_examples=40, print_blob=False, database=None
+)  # deadline: the first example may compile a kernel; derandomize: the same examples on every machine
+hypothesis.settings.load_profile("project")
+
+LEFT_OUT: dict[str, str] = {}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--backend", action="append", metavar="NAME", help="only these backends (default: all there are)")
+
+
+def pytest_configure(config):
+    for name, reason in kernels.reasons().items():
+        if reason is not None:
+            LEFT_OUT[f"backend {name}"] = reason
+
+
+def pytest_generate_tests(metafunc):
+    if "backend" in metafunc.fixturenames:
+        names = metafunc.config.getoption("--backend") or kernels.available()
+        metafunc.parametrize("backend", names, indirect=True)
+
+
+@pytest.fixture
+def backend(request):
+    """The test runs once on every backend that works here."""
+    with kernels.use(request.param) as chosen:
+        yield chosen
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Tests against other implementations run when asked for: `-m oracle`, which make test-oracles says."""
+    if config.getoption("-m"):
+        if "oracle" in config.getoption("-m") and importlib.util.find_spec("torch") is None:
+            raise pytest.UsageError("the oracle tests need PyTorch: make test-oracles installs it")
+        return
+    oracles = [item for item in items if item.get_closest_marker("oracle")]
+    if oracles:
+        LEFT_OUT[f"{len(oracles)} tests against PyTorch"] = "run them by: make test-oracles"
+        config.hook.pytest_deselected(items=oracles)
+        items[:] = [item for item in items if item not in oracles]
+
+
+def pytest_runtest_logreport(report):
+    if report.skipped and isinstance(report.longrepr, tuple):
+        LEFT_OUT[report.nodeid] = report.longrepr[2].removeprefix("Skipped: ")
+
+
+def pytest_terminal_summary(terminalreporter):
+    if LEFT_OUT:
+        terminalreporter.section("left out, and why", sep="-")
+        for group, reason in LEFT_OUT.items():
+            terminalreporter.write_line(f"{group}: {reason}")

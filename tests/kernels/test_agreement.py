@@ -1,0 +1,176 @@
+"""Every tier computes what the reference computes: all samples, both dtypes, then shapes and values from hypothesis."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kernels
+from kernels.samples import SAMPLES, samples
+
+# Rounding: results are sums of at most a few hundred terms of order 1, each rounded once or twice; the sums of two
+# tiers are ordered differently. 100 units in the last place of the larger of the array's largest element and 1 covers
+# sqrt(300) · a few; a wrong formula is off by far more.
+UNITS = 100
+
+
+def tolerance(reference, dtype):
+    finite = np.abs(reference[np.isfinite(reference)])
+    return UNITS * np.finfo(dtype).eps * max(1.0, float(finite.max(initial=0.0)))
+
+
+def outputs(backend, name, arguments):
+    if name == "linear_cross_entropy":
+        arguments = (*arguments, True)
+    result = getattr(backend, name)(*arguments)
+    return result if isinstance(result, tuple) else (result,)
+
+
+def in_float64(arguments):
+    return tuple(a.astype("float64") if getattr(a, "dtype", None) == "float32" else a for a in arguments)
+
+
+def assert_same(name, label, result, reference, dtype):
+    for position, (ours, theirs) in enumerate(zip(result, reference, strict=True)):
+        if theirs is None:
+            assert ours is None
+            continue
+        where = f"{name}, {label}, result {position}"
+        assert np.shape(ours) == np.shape(theirs), where
+        assert ours.dtype == dtype, where
+        theirs = np.asarray(theirs)
+        np.testing.assert_array_equal(np.isfinite(ours), np.isfinite(theirs), err_msg=where)
+        difference = np.abs(np.where(np.isfinite(theirs), ours, 0) - np.where(np.isfinite(theirs), theirs, 0))
+        assert difference.max(initial=0.0) <= tolerance(theirs, dtype), where
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples(backend, name, dtype):
+    reference = kernels.backend("numpy")
+    for label, arguments in samples(name, dtype):
+        expected = outputs(reference, name, in_float64(arguments))
+        assert_same(name, label, outputs(backend, name, arguments), expected, np.dtype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_inputs_are_left_alone(backend, name, dtype):
+    for label, arguments in samples(name, dtype):
+        before = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        outputs(backend, name, arguments)
+        for old, new in zip(before, arguments, strict=True):
+            if isinstance(new, np.ndarray):
+                assert old.tobytes() == np.array(new).tobytes(), f"{name}, {label}"
+
+
+sizes = st.integers(1, 70)
+
+
+@given(st.integers(1, 3), st.integers(1, 3), sizes, sizes, st.integers(1, 20), st.booleans(), st.data())
+def test_attention_of_any_shape(B, H, T, S, D, is_causal, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    q, k, v = (rng.standard_normal((B, H, n, D)) for n in (T, S, S))
+    lengths = np.array(data.draw(st.lists(st.integers(0, S), min_size=B, max_size=B)))
+    offset = data.draw(st.integers(0, S))
+    p = data.draw(st.sampled_from([0.0, 0.25]))
+    options = (lengths, is_causal, offset, D**-0.5, p, 99)
+    reference, fast = kernels.backend("numpy"), kernels.backend("numba")
+    out, lse = reference.attention(q, k, v, *options)
+    ours = fast.attention(q, k, v, *options)
+    assert_same("attention", "hypothesis", ours, (out, lse), np.dtype("float64"))
+    dout = rng.standard_normal(out.shape)
+    expected = reference.attention_backward(dout, q, k, v, out, lse, *options)
+    assert_same("backward", "", fast.attention_backward(dout, q, k, v, *ours, *options), expected, np.dtype("float64"))
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 1000))
+def test_rows_of_any_shape(N, C, seed):
+    rng = np.random.default_rng(seed)
+    x, dy, weight, bias = (rng.standard_normal(shape) for shape in ((N, C), (N, C), (C,), (C,)))
+    ids = rng.integers(0, N, C)
+    reference, fast = kernels.backend("numpy"), kernels.backend("numba")
+    for name, arguments in {
+        "layer_norm": (x, weight, bias, 1e-3), "softmax": (x,), "log_softmax": (x,), "embedding": (x, ids),
+        "embedding_backward": (rng.standard_normal((C, 3)), ids, N), "softmax_backward": (dy, x),
+        "log_softmax_backward": (dy, x), "linear_backward": (dy, rng.standard_normal((N, 5)), rng.standard_normal((C, 5)), True),
+        "cross_entropy": (x, rng.integers(0, C, N), None, 0.1), "sum": (x, (1,)), "max": (x, (0,)),
+    }.items():  # fmt: skip
+        assert_same(name, f"N={N} C={C}", outputs(fast, name, arguments), outputs(reference, name, arguments), np.dtype("f8"))
+
+
+NASTY = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-300, -1e-300, 88.0, -750.0, 1.5]
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "softmax", "log_softmax"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_infinities_and_nan_are_treated_alike(name):
+    x = np.array([NASTY]) if "softmax" in name else np.array(NASTY)
+    cases = [x] if "softmax" not in name else [x, x[:, 1:], x[:, 2:]]
+    for case in cases:
+        theirs = getattr(kernels.backend("numpy"), name)(case)
+        ours = getattr(kernels.backend("numba"), name)(case)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-14, atol=0, err_msg=name)  # a few units in the last place
+
+
+def test_nan_in_attention_reaches_the_output(backend, rng):
+    q, k, v = (rng.standard_normal((1, 1, 3, 4)) for _ in range(3))
+    q[0, 0, 1, 2] = np.nan
+    out, lse = backend.attention(q, k, v, None, False, 0, 0.5, 0.0, 0)
+    assert np.isnan(out[0, 0, 1]).all() and np.isnan(lse[0, 0, 1])
+    assert np.isfinite(out[0, 0, [0, 2]]).all()
+
+
+def test_scores_far_apart_between_tiles(backend, rng):
+    """The online softmax must rescale when a later tile holds a much larger score, and ignore a much smaller one."""
+    k = np.zeros((1, 1, 200, 1))
+    k[0, 0, 150], k[0, 0, 10] = 700.0, -700.0
+    v = rng.standard_normal((1, 1, 200, 1))
+    out, lse = backend.attention(np.ones((1, 1, 1, 1)), k, v, None, False, 0, 1.0, 0.0, 0)
+    np.testing.assert_allclose(out[0, 0, 0], v[0, 0, 150], rtol=1e-14)
+    np.testing.assert_allclose(lse, 700.0, rtol=1e-14)
+
+
+def test_minus_infinity_in_early_tiles(backend):
+    """A key of -inf score, then an ordinary one: nothing may turn into NaN, and low scores must survive."""
+    k = np.full((1, 1, 80, 1), -np.inf)
+    k[0, 0, 70] = -500.0
+    v = np.arange(80.0).reshape(1, 1, 80, 1)
+    out, lse = backend.attention(np.ones((1, 1, 1, 1)), k, v, None, False, 0, 1.0, 0.0, 0)
+    assert out.item() == 70.0 and lse.item() == -500.0
+
+
+def test_a_query_without_keys_is_zero_and_passes_nothing(backend, rng):
+    q, k, v, dout = (rng.standard_normal((2, 1, 3, 4)) for _ in range(4))
+    lengths = np.array([0, 3])
+    out, lse = backend.attention(q, k, v, lengths, False, 0, 0.5, 0.0, 0)
+    assert not out[0].any() and np.isneginf(lse[0]).all() and out[1].all()
+    for gradient in backend.attention_backward(dout, q, k, v, out, lse, lengths, False, 0, 0.5, 0.0, 0):
+        assert not gradient[0].any() and gradient[1].any()
+
+
+def test_linear_cross_entropy_in_many_chunks(backend, rng, monkeypatch):
+    """The buffer holds two rows only: the chunks must add up to the same loss and gradients."""
+    import kernels.cpu.linear_cross_entropy as chunked
+
+    monkeypatch.setattr(chunked, "BUFFER_BYTES", 2 * 11 * 8)
+    x, weight, bias = rng.standard_normal((9, 4)), rng.standard_normal((11, 4)), rng.standard_normal(11)
+    targets = rng.integers(0, 11, 9)
+    targets[[2, 3]] = 5
+    arguments = x, weight, bias, targets, 5, 0.1, True
+    expected = outputs(kernels.backend("numpy"), "linear_cross_entropy", arguments[:-1])
+    assert_same("chunks", "", backend.linear_cross_entropy(*arguments), expected, np.dtype("float64"))
+
+
+def test_accumulating_product_without_the_library(rng, monkeypatch):
+    """Where NumPy's BLAS cannot be reached, the way through a temporary gives the same numbers."""
+    from kernels.cpu import blas
+
+    a, b, c = rng.standard_normal((7, 3)), rng.standard_normal((7, 4)), rng.standard_normal((3, 4))
+    expected = c + a.T @ b
+    for find in (blas._gemm, lambda dtype: None):
+        monkeypatch.setattr(blas, "_gemm", find)
+        result = c.copy()
+        blas.add_transposed_product(result, a, b)
+        np.testing.assert_allclose(result, expected, rtol=1e-13)
+

@@ -1,0 +1,96 @@
+"""The contract: every tier has every kernel, arguments are checked before anything runs, costs are true counts."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+import kernels
+from kernels.backend import FOLDERS
+from kernels.contract import CONTRACT, KernelError
+from kernels.samples import SAMPLES
+
+F64 = np.zeros
+
+
+def test_every_tier_has_every_kernel_under_the_same_path():
+    for name in kernels.available():
+        for spec in CONTRACT.values():
+            module = importlib.import_module(f"{FOLDERS[name]}.{spec.file}")
+            function = getattr(module, spec.name)
+            arguments = function.__code__.co_varnames[: function.__code__.co_argcount]
+            assert arguments == tuple(a.name for a in spec.arguments), f"{name}: {spec.name}"
+
+
+def test_every_forward_kernel_has_samples():
+    without = {"adam", "sum_of_squares", "fingerprint"}  # no derivative; tested by themselves
+    forward = {name for name in CONTRACT if not name.endswith("_backward")} - without
+    assert forward == set(SAMPLES)
+
+
+WRONG = {
+    "weight of the wrong width": ("linear", (F64((2, 3)), F64((4, 5)), None), "weight .F, C. has shape .4, 5., but C is 3"),
+    "a vector instead of rows": ("linear", (F64(3), F64((4, 3)), None), "x must have shape .N, C., not .3,."),
+    "empty rows": ("linear", (F64((0, 3)), F64((4, 3)), None), "x .N, C. is empty"),
+    "two dtypes": ("linear", (F64((2, 3)), np.zeros((4, 3), "f4"), None), "weight is float32 but x is float64"),
+    "half precision": ("softmax", (np.zeros((2, 3), "f2"),), "x is float16; float32 or float64"),
+    "integers": ("softmax", (np.zeros((2, 3), int),), "x is int64; float32 or float64"),
+    "a list": ("softmax", ([[1.0]],), "x must be an array, not list"),
+    "too few arguments": ("softmax", (), "0 arguments given, 1 expected"),
+    "id too large": ("embedding", (F64((5, 2)), np.array([0, 5])), r"ids\[1\] is 5, outside the allowed 0 ... 4"),
+    "id negative": ("embedding", (F64((5, 2)), np.array([-1, 4])), r"ids\[0\] is -1"),
+    "ids of floats": ("embedding", (F64((5, 2)), np.array([0.0])), "ids must hold integers"),
+    "target too large": ("cross_entropy", (F64((2, 3)), np.array([0, 3]), None, 0.0), r"targets\[1\] is 3"),
+    "ignored id not declared": ("cross_entropy", (F64((2, 3)), np.array([0, -1]), None, 0.0), r"targets\[1\] is -1"),
+    "nothing left": ("cross_entropy", (F64((2, 3)), np.array([1, 1]), 1, 0.0), "every target equals ignore_index = 1"),
+    "smoothing of 1": ("cross_entropy", (F64((2, 3)), np.array([1, 1]), None, 1.0), "label_smoothing must be at least 0"),
+    "rows of targets": ("cross_entropy", (F64((2, 3)), np.array([1]), None, 0.0), "N is 2 in an earlier argument"),
+    "dropout of 1": ("dropout", (F64(3), 1.0, 0), "p must be at least 0 and below 1"),
+    "unknown activation": (
+        "feed_forward", (F64((1, 2)), F64((3, 2)), F64(3), F64((2, 3)), F64(2), "swish"), "unknown activation 'swish'"),
+    "unequal heads": (
+        "attention", (F64((1, 2, 3, 4)), F64((1, 3, 3, 4)), F64((1, 3, 3, 4)), None, False, 0, 1.0, 0.0, 0), "H is 2"),
+    "keys longer than the array": (
+        "attention", (*[F64((1, 1, 3, 4))] * 3, np.array([4]), False, 0, 1.0, 0.0, 0), r"key_lengths\[0\] is 4"),
+    "negative offset": ("attention", (*[F64((1, 1, 3, 4))] * 3, None, True, -1, 1.0, 0.0, 0), "must not be negative"),
+    "shapes that do not broadcast": ("add", (F64((2, 3)), F64((2,))), "cannot be broadcast"),
+    "matrices that do not fit": ("matmul", (F64((2, 3)), F64((2, 3))), r"not \(2, 3\) @ \(2, 3\)"),
+    "an axis too many": ("sum", (F64((2, 3)), (2,)), "axes .2,. do not fit"),
+    "largest of nothing": ("max", (F64((0, 3)), (0,)), "has no largest element"),
+    "a state of another shape": (
+        "adam", (F64(3), F64(3), F64(4), F64(3), 0.1, 0.9, 0.99, 1e-8, 0.0, False, 1), "m has shape .4,., expected .3,."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG, ids=lambda case: case)
+def test_wrong_arguments_raise_before_anything_runs(backend, case):
+    name, arguments, message = WRONG[case]
+    with pytest.raises(KernelError, match=message) as caught:
+        getattr(backend, name)(*arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_cost_of_a_linear_layer_counted_by_hand():
+    x, weight, bias = np.zeros((3, 4), "f4"), np.zeros((5, 4), "f4"), np.zeros(5, "f4")
+    flops, read, written = CONTRACT["linear"].cost(x, weight, bias)
+    multiply_adds = sum(1 for _row in x for _feature in weight for _c in range(4))
+    assert flops == 2 * multiply_adds + 3 * 5  # and one addition of the bias for each result
+    assert (read, written) == (4 * (x.size + weight.size + bias.size), 4 * 3 * 5)
+
+
+@pytest.mark.parametrize("is_causal, offset, pairs", [(False, 0, 12), (True, 0, 1 + 2 + 3), (True, 1, 2 + 3 + 4)])
+def test_cost_of_attention_counts_visible_pairs(is_causal, offset, pairs):
+    q, k = np.zeros((1, 1, 3, 5)), np.zeros((1, 1, 4, 5))
+    flops = CONTRACT["attention"].cost(q, k, k, None, is_causal, offset, 1.0, 0.0, 0).flops
+    assert flops == pairs * (4 * 5 + 4) + 3 * (5 + 2)
+
+
+def test_cost_of_a_batched_product():
+    cost = CONTRACT["matmul"].cost(np.zeros((2, 1, 3, 4)), np.zeros((5, 4, 6)))
+    assert cost.flops == 2 * (2 * 5) * 3 * 4 * 6
+    assert cost.bytes_written == 8 * 2 * 5 * 3 * 6
+
+
+def test_cost_of_a_reduction_and_a_broadcast():
+    assert CONTRACT["sum"].cost(np.zeros((3, 4, 5)), (0, 2)).bytes_written == 8 * 4
+    assert CONTRACT["add"].cost(np.zeros((3, 1)), np.zeros(4)).flops == 12

@@ -1,0 +1,148 @@
+"""What only the Numba tier promises: bits that do not depend on threads, little memory, no stray access, a notice."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+import kernels
+from kernels.samples import SAMPLES, samples
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True
+    )
+
+
+def bits(result) -> list[bytes]:
+    parts = result if isinstance(result, tuple) else (result,)
+    return [np.asarray(part).tobytes() for part in parts if part is not None]
+
+
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads to compare with one")
+def test_the_number_of_threads_changes_no_bit():
+    fast = kernels.backend("numba")
+    rng = np.random.default_rng(0)
+    x, dy = rng.standard_normal((301, 33)), rng.standard_normal((301, 33))
+    w = rng.standard_normal(33)
+    mean, rstd = x.mean(1), 1 / x.std(1)
+    q = rng.standard_normal((2, 3, 130, 20))
+    out, lse = fast.attention(q, q, q, None, True, 0, 0.2, 0.1, 1)
+    calls = {
+        "layer_norm_backward": (dy, x, w, mean, rstd),
+        "sum": (rng.standard_normal(30_001), (0,)),
+        "embedding_backward": (dy, rng.integers(0, 7, 301), 7),
+        "attention": (q, q, q, None, True, 0, 0.2, 0.1, 1),
+        "attention_backward": (q, q, q, q, out, lse, None, True, 0, 0.2, 0.1, 1),
+        "cross_entropy": (x, rng.integers(0, 33, 301), None, 0.1),
+        "sum_of_squares": (x,),
+        "fingerprint": (x,),
+    }
+    all_threads = {name: bits(getattr(fast, name)(*arguments)) for name, arguments in calls.items()}
+    numba.set_num_threads(1)
+    try:
+        one_thread = {name: bits(getattr(fast, name)(*arguments)) for name, arguments in calls.items()}
+    finally:
+        numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+    assert one_thread == all_threads
+
+
+def test_the_same_bits_every_time():
+    fast = kernels.backend("numba")
+    for name in SAMPLES:
+        for label, arguments in samples(name, "float32"):
+            arguments = (*arguments, True) if name == "linear_cross_entropy" else arguments
+            first, second = (bits(getattr(fast, name)(*arguments)) for _ in range(2))
+            assert first == second, f"{name}, {label}"
+
+
+MEMORY = """
+import resource, numpy as np, kernels
+fast = kernels.backend("numba")
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+{prepare}
+before = peak()
+{work}
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak memory as Linux reports it")
+def test_attention_needs_memory_for_tiles_only():
+    """At T = S = 8192 the scores would be 256 MiB in float32. Warm up small, then look at how far memory rises."""
+    step = "out, lse = fast.attention(q, q, q, None, True, 0, 0.2, 0.0, 0)\n"
+    step += "fast.attention_backward(q, q, q, q, out, lse, None, True, 0, 0.2, 0.0, 0)"
+    make = "q = np.ones((1, 1, {}, 16), np.float32)\n"
+    result = run(MEMORY.format(prepare=make.format(100) + step, work=make.format(8192) + step))
+    assert result.returncode == 0, result.stderr
+    # q, out, dq, dk, dv are 0.5 MiB each; 32 MiB leaves room for the allocator and none for a T × S array
+    assert float(result.stdout) < 32
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak memory as Linux reports it")
+def test_head_and_loss_need_one_buffer():
+    """2,048 rows of 20,000 logits would be 156 MiB, and as much for their gradient."""
+    step = "fast.linear_cross_entropy(x, w, None, t, None, 0.0, True)"
+    make = "x = np.ones(({}, 8), np.float32); w = np.ones((20000, 8), np.float32); t = np.zeros(len(x), int)\n"
+    result = run(MEMORY.format(prepare=make.format(10) + step, work=make.format(2048) + step))
+    assert result.returncode == 0, result.stderr
+    assert float(result.stdout) < 64  # the buffer of 32 MiB, gradients of 0.7 MiB, BLAS's own workspace
+
+
+BOUNDS = """
+import numpy as np, kernels, numba, warnings
+warnings.simplefilter("ignore")
+from autograd import Function, Tensor, functional
+from kernels.samples import SAMPLES, samples
+assert numba.config.BOUNDSCHECK == 1
+kernels.use("numba")
+count = 0
+for name in SAMPLES:
+    for label, arguments in samples(name, "float64"):
+        tensors = [Tensor(a, requires_grad=True) if getattr(a, "dtype", None) == "float64" else a for a in arguments]
+        result = Function.rules[name].apply(*tensors)
+        result.backward(np.ones(result.shape))
+        count += 1
+print(count)
+"""
+
+
+@pytest.mark.bounds
+def test_no_access_out_of_bounds(tmp_path):
+    """Every sample, forward and backward, compiled with a check at every array access."""
+    environment = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "MINITRANSFORMER_QUIET": "1"}
+    result = run(BOUNDS, **environment)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) == sum(1 for name in SAMPLES for _ in samples(name, "float64"))
+
+
+def test_the_bounds_check_works_inside_threads(tmp_path):
+    """A stray write in a threaded loop must be reported, or the test above would prove nothing."""
+    code = """
+import numpy as np
+from kernels.cpu.linear import _column_sums
+_column_sums(np.zeros((2, 3)), np.zeros((4, 5)))
+"""
+    result = run(code, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path), MINITRANSFORMER_QUIET="1")
+    assert result.returncode != 0 and "IndexError" in result.stderr
+
+
+def test_the_first_compile_is_announced_and_the_second_process_is_silent(tmp_path):
+    code = "import numpy as np, kernels; kernels.backend('numba').softmax(np.ones((2, 2)))"
+    quiet = {key: value for key, value in os.environ.items() if key != "MINITRANSFORMER_QUIET"}
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
+            env={**quiet, "NUMBA_CACHE_DIR": str(tmp_path)},
+        )
+        for _ in range(2)
+    )  # fmt: skip
+    assert "compiling Numba kernels" in first.stderr and "softmax" in first.stderr
+    assert (second.returncode, second.stderr) == (0, "")

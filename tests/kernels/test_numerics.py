@@ -1,0 +1,141 @@
+"""Random numbers, exp, Adam, fingerprints: what has an exact or published answer."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+import kernels
+from kernels.cpu.philox import philox as fast_philox
+from kernels.cpu.vector_math import exp as vector_exp
+from kernels.reference.philox import philox
+
+# Known answers published with the generator (Random123, philox4x32-10): counter, key, output.
+PHILOX = [
+    ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+    ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+    ((0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0),
+     (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("counter, key, expected", PHILOX)
+def test_philox_known_answers(counter, key, expected):
+    seed = key[0] | key[1] << 32
+    assert tuple(int(word) for word in philox(*counter, seed)) == expected
+    assert tuple(int(word) for word in fast_philox(*map(np.uint64, counter), np.uint64(seed))) == expected
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_dropout_masks_are_the_same_bits_on_every_tier(backend, p):
+    for size in (1, 2, 3, 4, 5, 4095, 4096, 4097, 20000):
+        x = np.random.default_rng(size).standard_normal(size).astype("float32")
+        for seed in (0, 2**63 + 12345, -7):
+            expected = kernels.backend("numpy").dropout(x, p, seed)
+            assert backend.dropout(x, p, seed).tobytes() == expected.tobytes()
+
+
+def test_dropout_drops_the_right_share(backend):
+    n, p = 100_000, 0.3
+    dropped = (backend.dropout(np.ones(n), p, 1) == 0).sum()
+    # five standard deviations of a binomial count: wrong once in two million seeds, and this seed is fixed
+    assert abs(dropped - n * p) < 5 * (n * p * (1 - p)) ** 0.5
+
+
+def test_dropout_keeps_the_mean_and_depends_on_the_seed(backend):
+    x = np.ones(1000)
+    first, second = backend.dropout(x, 0.5, 1), backend.dropout(x, 0.5, 2)
+    assert set(np.unique(first)) == {0.0, 2.0}
+    assert 400 < (first != second).sum() < 600  # independent masks differ in half of the places
+
+
+def test_attention_dropout_is_the_same_on_every_tier(backend, rng):
+    """With v part of the identity, the output shows single weights: the zeros must be the same ones."""
+    T, S = 70, 130
+    q, k = rng.standard_normal((2, 2, T, 8)), rng.standard_normal((2, 2, S, 8))
+    v = np.broadcast_to(np.eye(S, 8), (2, 2, S, 8)).copy()
+    reference = kernels.backend("numpy").attention(q, k, v, None, True, 20, 0.3, 0.5, 5)[0]
+    assert np.array_equal(backend.attention(q, k, v, None, True, 20, 0.3, 0.5, 5)[0] == 0, reference == 0)
+
+
+@njit
+def _exp_all(y, x):
+    for i in range(x.size):
+        y[i] = vector_exp(x[i])
+
+
+@pytest.mark.parametrize("dtype, low, high", [("float32", -87.3, 88.7), ("float64", -708.3, 709.7)])
+def test_exp_is_accurate_to_two_units_in_the_last_place(dtype, low, high):
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(low, high, 200_000), rng.uniform(-2, 2, 200_000), [0.0]]).astype(dtype)
+    y = np.empty_like(x)
+    _exp_all(y, x)
+    exact = np.exp(x.astype(np.longdouble))
+    assert (np.abs(y - exact) / np.spacing(exact.astype(dtype))).max() < 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_exp_at_the_edges(dtype):
+    x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e6, -1e6], dtype=dtype)
+    y = np.empty_like(x)
+    _exp_all(y, x)
+    np.testing.assert_array_equal(y, np.array([np.nan, np.inf, 0, 1, 1, np.inf, 0], dtype=dtype))
+
+
+@pytest.mark.parametrize("decoupled", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_adam_against_the_formula_written_out(backend, rng, decoupled, dtype):
+    param, grad, m, v = (rng.standard_normal(37).astype(dtype) for _ in range(4))
+    v = np.abs(v)
+    lr, beta1, beta2, eps, decay, step = 0.1, 0.9, 0.99, 1e-3, 0.05, 3
+    expected = []
+    for p, g, m_old, v_old in zip(*(a.astype(float) for a in (param, grad, m, v)), strict=True):
+        if decoupled:
+            p -= lr * decay * p
+        else:
+            g += decay * p
+        m_new, v_new = beta1 * m_old + (1 - beta1) * g, beta2 * v_old + (1 - beta2) * g * g
+        m_hat, v_hat = m_new / (1 - beta1**step), v_new / (1 - beta2**step)
+        expected.append((p - lr * m_hat / (v_hat**0.5 + eps), m_new, v_new))
+    backend.adam(param, grad, m, v, lr, beta1, beta2, eps, decay, decoupled, step)
+    for ours, theirs in zip((param, m, v), np.array(expected).T, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=20 * np.finfo(dtype).eps, atol=20 * np.finfo(dtype).eps)
+
+
+def test_adam_changes_strided_views_in_place(backend):
+    plain = [np.linspace(1, 2, 6) for _ in range(4)]
+    views = [np.repeat(a, 2)[::2] for a in plain]
+    options = (0.1, 0.9, 0.99, 1e-8, 0.01, True, 1)
+    backend.adam(*plain, *options)
+    backend.adam(*views, *options)
+    for one, other in zip(plain, views, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(plain[0], np.linspace(1, 2, 6))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_fingerprint_sees_every_change(backend, rng, dtype):
+    for size in (1, 2, 3, 7, 8, 9, 40_001):
+        x = rng.standard_normal(size).astype(dtype)
+        mark = backend.fingerprint(x)
+        assert backend.fingerprint(x.copy()) == mark
+        for position in {0, size // 2, size - 1}:
+            changed = x.copy()
+            changed[position] = np.nextafter(changed[position], np.inf, dtype=dtype)  # a single bit
+            assert backend.fingerprint(changed) != mark
+        if size > 1:
+            assert backend.fingerprint(x[::-1]) != mark
+            swapped = x.copy()
+            swapped[[0, -1]] = swapped[[-1, 0]]
+            assert backend.fingerprint(swapped) != mark
+
+
+def test_sum_of_squares(backend, rng):
+    x = rng.standard_normal(10_001).astype("float32")
+    assert backend.sum_of_squares(x) == pytest.approx((x.astype(float) ** 2).sum(), rel=1e-12)  # summed in float64
+    assert backend.sum_of_squares(np.zeros(0)) == 0
+
+
+def test_sum_of_nothing(backend):
+    assert backend.sum(np.zeros((0, 3)), (0,)).tolist() == [0, 0, 0]
+    assert backend.sum(np.zeros((3, 0)), (1,)).tolist() == [0, 0, 0]
+    assert backend.sum(np.zeros((0, 3)), (1,)).shape == (0,)
