@@ -6,8 +6,25 @@ Arguments that are not Tensors (ids, lengths, targets) are integer arrays and ha
 import numpy as np
 
 from autograd.operators import (
-    absolute, add, divide, exp, gelu, log, matmul, max, mean, multiply, power, relu, sigmoid, sqrt, subtract, sum,
-    tanh, var, where,
+    absolute,
+    add,
+    divide,
+    exp,
+    gelu,
+    log,
+    matmul,
+    max,
+    mean,
+    multiply,
+    power,
+    relu,
+    sigmoid,
+    sqrt,
+    subtract,
+    sum,
+    tanh,
+    var,
+    where,
 )  # fmt: skip
 from autograd.shapes import astype, concatenate, expand, index, reshape, split, stack, swapaxes, transpose
 from autograd.tensor import Function, Tensor
@@ -69,9 +86,7 @@ class Attention(Function):
         return self.kernels.attention_backward(dout, *self.saved, *self.options)
 
 
-def attention(
-    q, k, v, is_causal=False, key_lengths=None, dropout_p=0.0, *, scale=None, query_offset=0, seed=None
-):
+def attention(q, k, v, is_causal=False, key_lengths=None, dropout_p=0.0, *, scale=None, query_offset=0, seed=None):
     """softmax(q kᵀ · scale) v.   q (B, H, T, D); k, v (B, H, S, D) → (B, H, T, D)
 
     is_causal     query t sees the keys s ≤ t + query_offset only

@@ -29,6 +29,7 @@ SMALLEST_STEP = 1e-5
 NOISE = 500  # rounding errors a function may accumulate, in units of the last place of its largest value
 FULL_JACOBIAN = 1500  # entries up to which all are checked
 DIRECTIONS = 6
+UPSTREAM = -2.0  # not 1, which a rule might ignore unnoticed; a power of two, so that dividing by it is exact
 
 
 class GradcheckError(AssertionError):
@@ -86,9 +87,7 @@ def _positions_to_check(inputs: tuple) -> list[int]:
         raise ValueError("gradcheck needs at least one input with requires_grad=True")
     for i in positions:
         if inputs[i].dtype != np.float64:
-            raise ValueError(
-                f"input {i} is {inputs[i].dtype}; differences need float64, so pass it .astype('float64')"
-            )
+            raise ValueError(f"input {i} is {inputs[i].dtype}; differences need float64, so pass it .astype('float64')")
     return positions
 
 
@@ -114,6 +113,8 @@ class _Probe:
         self.output_size = self.values.size
         if not np.array_equal(self.values, self._join(self._run()), equal_nan=True):
             raise GradcheckError("the function gives different values when called twice; fix its seed")
+        if not np.array_equal(self.values, self.value(), equal_nan=True):
+            raise GradcheckError("the function gives other values under no_grad() than while recording")
         self.scale = float(np.max(np.abs(self.values), initial=1e-300, where=np.isfinite(self.values)))
 
     def _run(self) -> list[Tensor]:
@@ -136,7 +137,7 @@ class _Probe:
         """Σ weights · d(outputs)/d(input), by backward, twice: the bits must agree."""
         first = self._backward(position, weights)
         second = self._backward(position, weights)
-        if (first is None) != (second is None) or (first is not None and first.tobytes() != second.tobytes()):
+        if (None if first is None else first.tobytes()) != (None if second is None else second.tobytes()):
             raise GradcheckError(f"input {position}: backward gives other bits the second time")
         return first
 
@@ -196,9 +197,9 @@ def _all_entries(probe: _Probe, position: int):
     jacobian = np.zeros((probe.output_size, probe.inputs[position].size))
     missing = True
     for row in range(probe.output_size):
-        gradient = probe.gradient(position, np.eye(1, probe.output_size, row)[0])
+        gradient = probe.gradient(position, UPSTREAM * np.eye(1, probe.output_size, row)[0])
         if gradient is not None:
-            jacobian[row], missing = gradient.reshape(-1), False
+            jacobian[row], missing = gradient.reshape(-1) / UPSTREAM, False
     for column, where in enumerate(np.ndindex(shape)):
         direction = np.zeros(shape)
         direction[where] = 1.0
@@ -222,7 +223,12 @@ def _random_directions(probe: _Probe, position: int, count: int, rng: np.random.
         if gradient is None:
             _complain_if_missing(position, np.array([numeric]), noise)
             gradient = np.zeros(shape)
-        yield f" along random direction {number}", np.array([float((gradient * direction).sum())]), np.array([numeric]), noise
+        yield (
+            f" along random direction {number}",
+            np.array([float((gradient * direction).sum())]),
+            np.array([numeric]),
+            noise,
+        )
 
 
 def _complain_if_missing(position: int, numeric: np.ndarray, floor: float) -> None:

@@ -45,7 +45,9 @@ class Add(Function):
         return self.kernels.add(a, b)
 
     def backward(self, dy):
-        return tuple(unbroadcast(self.kernels, dy, shape) for shape in self.shapes)
+        da = unbroadcast(self.kernels, dy, self.shapes[0]) if self.needs[0] else None
+        db = unbroadcast(self.kernels, dy, self.shapes[1]) if self.needs[1] else None
+        return da, db
 
 
 class Subtract(Function):
@@ -58,7 +60,7 @@ class Subtract(Function):
         return self.kernels.subtract(a, b)
 
     def backward(self, dy):
-        da = unbroadcast(self.kernels, dy, self.shapes[0])
+        da = unbroadcast(self.kernels, dy, self.shapes[0]) if self.needs[0] else None
         db = -unbroadcast(self.kernels, dy, self.shapes[1]) if self.needs[1] else None
         return da, db
 

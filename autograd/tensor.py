@@ -17,6 +17,7 @@ import numpy as np
 
 import kernels
 from kernels.backend import BackendError, mixing
+from kernels.contract import FLOATS
 
 
 class AutogradError(RuntimeError):
@@ -60,7 +61,7 @@ class Tensor:
             dtype = np.float32  # Python numbers carry no precision of their own
         self.data = self.backend.asarray(data, dtype)
         kind = self.data.dtype
-        if kind.kind not in "iub" and kind.name not in ("float32", "float64"):
+        if kind not in FLOATS and kind.kind not in "iub":
             raise TypeError(f"a Tensor holds float32, float64, integers or booleans, not {kind}")
         if requires_grad and kind.kind != "f":
             raise TypeError(f"only float32 and float64 have gradients, not {kind}")
@@ -411,7 +412,9 @@ class Function:
         gradients = self.backward(dy)
         gradients = gradients if isinstance(gradients, tuple) else (gradients,)
         if len(gradients) > len(self.inputs):
-            raise AutogradError(f"{self.name}.backward returned {len(gradients)} gradients for {len(self.inputs)} inputs")
+            raise AutogradError(
+                f"{self.name}.backward returned {len(gradients)} gradients for {len(self.inputs)} inputs"
+            )
         gradients += (None,) * (len(self.inputs) - len(gradients))
         for position, (tensor, needed, dx) in enumerate(zip(self.inputs, self.needs, gradients, strict=True)):
             if tensor is None or not needed or dx is None:

@@ -26,8 +26,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 ACTIVATIONS = ("relu", "gelu", "tanh")
-LARGEST_INT32 = 2**31 - 1
+FLOATS = (np.dtype("float32"), np.dtype("float64"))
 
 
 class KernelError(ValueError):
@@ -77,6 +79,10 @@ class Argument:
         return self.parsed["kind"] or ("array" if self.parsed["dims"] is not None else "any")
 
     @cached_property
+    def optional(self) -> bool:
+        return self.parsed["optional"] is not None
+
+    @cached_property
     def is_array(self) -> bool:
         return self.parsed["dims"] is not None or self.kind == "like"
 
@@ -95,16 +101,20 @@ class Kernel:
     more: Callable[[str, dict[str, Any], dict[str, int]], None] | None = None  # checks that a line cannot express
     _code: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.names = tuple(argument.name for argument in self.arguments)
+        self.bounded = tuple(argument for argument in self.arguments if argument.parsed["bound"])
+
     def check(self, args: tuple) -> dict[str, int]:
         """Raises KernelError unless the arguments fit; returns the size of every letter."""
         if len(args) != len(self.arguments):
             expected = ", ".join(a.name for a in self.arguments)
             raise KernelError(f"{self.name}: {len(args)} arguments given, {len(self.arguments)} expected: {expected}")
         sizes: dict[str, int] = {}
-        given = {argument.name: value for argument, value in zip(self.arguments, args, strict=True)}
+        given = dict(zip(self.names, args, strict=True))
         dtype_of = None  # the first float array decides the dtype of the others
         for argument, value in zip(self.arguments, args, strict=True):
-            if value is None and argument.parsed["optional"]:
+            if value is None and argument.optional:
                 continue
             if argument.is_array:
                 dtype_of = self._check_array(argument, value, given, sizes, dtype_of)
@@ -112,9 +122,9 @@ class Kernel:
                 self._check_scalar(argument, value)
         if self.more is not None:
             self.more(self.name, given, sizes)
-        for argument, value in zip(self.arguments, args, strict=True):
-            if argument.parsed["bound"] and value is not None:
-                self._check_range(argument, value, given, sizes)
+        for argument in self.bounded:
+            if given[argument.name] is not None:
+                self._check_range(argument, given[argument.name], given, sizes)
         return sizes
 
     def _check_array(self, argument: Argument, value: Any, given: dict, sizes: dict, dtype_of: str | None):
@@ -125,7 +135,7 @@ class Kernel:
             if dtype.kind not in "iu":
                 raise KernelError(f"{self.name}: {argument.name} must hold integers, not {dtype}; use .astype('int64')")
         else:
-            if dtype.name not in ("float32", "float64"):
+            if dtype not in FLOATS:
                 raise KernelError(f"{self.name}: {argument.name} is {dtype}; float32 or float64 is needed")
             if dtype_of is None:
                 dtype_of = argument.name

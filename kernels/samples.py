@@ -46,7 +46,13 @@ def _linear(rng, dtype):
 
 
 def _matmul(rng, dtype):
-    for a, b in (((1, 1), (1, 1)), ((3, 5), (5, 2)), ((2, 3, 5), (5, 7)), ((2, 1, 3, 4), (5, 4, 1)), ((3, 4), (2, 4, 3))):
+    for a, b in (
+        ((1, 1), (1, 1)),
+        ((3, 5), (5, 2)),
+        ((2, 3, 5), (5, 7)),
+        ((2, 1, 3, 4), (5, 4, 1)),
+        ((3, 4), (2, 4, 3)),
+    ):
         yield f"{a} @ {b}", (normal(rng, dtype, *a), normal(rng, dtype, *b))
     yield "views", (turned(rng, dtype, 3, 4), strided(rng, dtype, 4, 5))
 
@@ -166,6 +172,17 @@ def _pairs(rng, dtype, positive=()):
         yield f"{a} and {b}", tuple(np.abs(x) + dtype.type(0.5) if i in positive else x for i, x in enumerate(pair))
 
 
+def _power(rng, dtype):
+    yield from _pairs(rng, dtype, positive=(0,))
+    yield "zero to a power", (np.array([0.0, 2.0], dtype), np.array([2.0, 3.0], dtype))
+
+
+def _max(rng, dtype):
+    yield from _reduce(rng, dtype)
+    # two equal elements: the central difference through such a corner is one half, which is what each shall get
+    yield "a tie of two", (np.array([[1.0, 3.0, 3.0], [5.0, 4.0, 5.0]], dtype), (1,))
+
+
 def _reduce(rng, dtype):
     for shape, axes in (((), ()), ((5,), (0,)), ((3, 5), (0,)), ((3, 5), (1,)), ((3, 5), (0, 1)), ((2, 3, 4), (0, 2)),
                         ((2, 3, 4), (1,)), ((2, 1, 4), (1, 2)), ((3, 4), ()), ((33, 5), (0,))):  # fmt: skip
@@ -197,7 +214,7 @@ SAMPLES: dict[str, Callable] = {
     "subtract": _pairs,
     "multiply": _pairs,
     "divide": lambda rng, dtype: _pairs(rng, dtype, positive=(1,)),
-    "power": lambda rng, dtype: _pairs(rng, dtype, positive=(0,)),
+    "power": _power,
     "sum": _reduce,
-    "max": _reduce,
+    "max": _max,
 }

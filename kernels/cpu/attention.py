@@ -189,9 +189,7 @@ def _backward_head(
 
 
 @kernel(parallel=True)
-def _backward(
-    dq, dk, dv, dout, q, k, v, out, lse, key_lengths, is_causal, query_offset, scale, limit, factor, seed
-):
+def _backward(dq, dk, dv, dout, q, k, v, out, lse, key_lengths, is_causal, query_offset, scale, limit, factor, seed):
     H = q.shape[1]
     for head in prange(q.shape[0] * H):
         b, h = head // H, head % H

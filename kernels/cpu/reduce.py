@@ -1,5 +1,6 @@
-"""Reductions over a tuple of axes, which are brought to the end first unless they lead. Each element is read once. Long sums go through blocks of BLOCK elements whose
-partial sums are added in order, which also keeps the rounding error of float32 small."""
+"""Reductions over a tuple of axes, which are brought to the end first unless they lead. Each element is read once.
+Long sums go through blocks of BLOCK elements whose partial sums are added in order, which also keeps the rounding
+error of float32 small."""
 
 import math
 

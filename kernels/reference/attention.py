@@ -12,7 +12,7 @@ from kernels.reference.dropout import attention_keep
 
 def visible(shape, key_lengths, is_causal, query_offset):
     """True where query t may look at key s; shape (B, H, T, S)."""
-    B, H, T, S = shape
+    B, _, T, S = shape
     t, s = np.arange(T)[:, None], np.arange(S)
     mask = np.ones(shape, dtype=bool)
     if key_lengths is not None:

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     backends = (arguments.backend,) if arguments.backend else kernels.available()
     failures = []
     for backend in backends:
-        rows = []
+        rows: list[tuple] = []
         with kernels.use(backend):
             for number, name in enumerate(names, 1):
                 if sys.stderr.isatty():

@@ -98,9 +98,7 @@ class Language:
     def masked_word_distribution(self, sentence: str | Sequence[str], positions: int) -> Table: ...
 
     @overload
-    def masked_word_distribution(
-        self, sentence: str | Sequence[str], positions: Iterable[int]
-    ) -> list[Table]: ...
+    def masked_word_distribution(self, sentence: str | Sequence[str], positions: Iterable[int]) -> list[Table]: ...
 
     def masked_word_distribution(
         self, sentence: str | Sequence[str], positions: int | Iterable[int]

@@ -124,9 +124,7 @@ def _noun_phrase(
         return seq(plain, noun)
     if living:
         return choice((3, seq(plain, noun)), (1, seq(early, before, noun)))
-    return choice(
-        (3, seq(plain, noun)), (2, seq(early, before, noun)), (2, seq(plain, after, noun, second=(0, 2, 1)))
-    )
+    return choice((3, seq(plain, noun)), (2, seq(early, before, noun)), (2, seq(plain, after, noun, second=(0, 2, 1))))
 
 
 def _any(nouns: Nouns, article: str, numbers: str = "sp") -> Expression:
@@ -210,9 +208,7 @@ def _trade(subject: Subject) -> Expression:
     trades = list(TRADES_NEUTRAL)
     if subject.gender:
         trades += [(english, m if subject.gender == "m" else f) for english, m, f in TRADES]
-    pairs = [
-        (english + "s", french + "s") if plural else ("a " + english, french) for english, french in trades
-    ]
+    pairs = [(english + "s", french + "s") if plural else ("a " + english, french) for english, french in trades]
     return _texts(tuple(pairs))
 
 
@@ -234,9 +230,7 @@ OBJECT_NEGATED = one_of(_any(THINGS + CONTAINERS, "definite"), _any(THINGS + CON
 WHEN = choice((3, ""), (2, _texts(TIMES)))
 
 
-def _act(
-    verbs: tuple[Verb, ...], rests: tuple[Expression, Expression, Expression], who: Subject
-) -> Expression:
+def _act(verbs: tuple[Verb, ...], rests: tuple[Expression, Expression, Expression], who: Subject) -> Expression:
     """A verb and its complement: plain, with an adverb (which French puts after the verb), denied.
 
     `rests` are the complements of the three.

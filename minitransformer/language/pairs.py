@@ -52,9 +52,7 @@ class Pairs:
             return stock.pop()
 
         drawn = (draw(self.expression, supply) for _ in range(n))
-        return [
-            Pair(join(english, english_contact), join(french, french_contact)) for english, french in drawn
-        ]
+        return [Pair(join(english, english_contact), join(french, french_contact)) for english, french in drawn]
 
     def _joint(self, english: str | Sequence[str]) -> dict[Words, float]:
         """French sentence -> P(both)."""

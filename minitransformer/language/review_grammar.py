@@ -84,12 +84,8 @@ def _adjective(good: bool, kind: Kind | None) -> Expression:
 def _judged(good: bool, kind: Kind | None = None) -> Expression:
     """ "truly superb" or "not at all boring", and the other way round."""
     emphasis = choice((6, ""), (2, "really"), (2, "truly"), (1, "quite"), (1, "simply"), (1, "utterly"))
-    denial = choice(
-        (5, "not"), (2, "hardly"), (2, "never"), (2, "anything but"), (2, "far from"), (2, "not at all")
-    )
-    return choice(
-        (PLAIN, seq(emphasis, _adjective(good, kind))), (NEGATED, seq(denial, _adjective(not good, kind)))
-    )
+    denial = choice((5, "not"), (2, "hardly"), (2, "never"), (2, "anything but"), (2, "far from"), (2, "not at all"))
+    return choice((PLAIN, seq(emphasis, _adjective(good, kind))), (NEGATED, seq(denial, _adjective(not good, kind))))
 
 
 def _denied_or_not(
@@ -150,9 +146,7 @@ def _aside(kind: Kind, pronoun: str) -> Expression:
     """Sentences without an opinion of the reviewer."""
     who = one_of("my dentist", "my uncle", "my neighbour", "my barber", "my cat", "the postman", "my sister")
     view = one_of(*(seq(maybe(1, 2, "far from"), _adjective(side, kind)) for side in (True, False)))
-    where = one_of(
-        "in a lighthouse", "on trains", "at night", "in one week", "in prison", "for a bet", "by hand"
-    )
+    where = one_of("in a lighthouse", "on trains", "at night", "in one week", "in prison", "for a bet", "by hand")
     return seq(
         choice(
             (3, seq(who, one_of("finds", "calls"), choice((2, "it"), (1, seq("this", kind.name))), view)),
@@ -165,9 +159,7 @@ def _aside(kind: Kind, pronoun: str) -> Expression:
 
 def _aspects(good: bool, kind: Kind, place: int, owner: str) -> Expression:
     """A sentence on the aspects of one pair."""
-    one, other = (
-        {side: _clause(side, kind, name, owner) for side in (True, False)} for name in kind.aspects[place]
-    )
+    one, other = ({side: _clause(side, kind, name, owner) for side in (True, False)} for name in kind.aspects[place])
     return _opinion(good, one, other, alone=(27, 27))
 
 

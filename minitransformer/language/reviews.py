@@ -41,9 +41,7 @@ class Reviews(Language):
         automaton = Automaton()
         roots = [
             automaton.mix(
-                (1.0, automaton.compile(review(label, kind, woman)))
-                for kind in KINDS
-                for woman in (True, False)
+                (1.0, automaton.compile(review(label, kind, woman))) for kind in KINDS for woman in (True, False)
             )
             for label in (NEGATIVE, POSITIVE)
         ]
@@ -65,9 +63,7 @@ class Reviews(Language):
         words = as_sentence(review, "review")
         negative, positive = (language.log_probability(words) for language in self.given)
         if max(negative, positive) == -math.inf:
-            raise ValueError(
-                f"review {' '.join(words)!r} has probability 0: give one the grammar can produce"
-            )
+            raise ValueError(f"review {' '.join(words)!r} has probability 0: give one the grammar can produce")
         return 1 / (1 + math.exp(negative - positive)) if positive > -math.inf else 0.0
 
     def best_accuracy(self) -> float:
@@ -96,9 +92,7 @@ class Reviews(Language):
             return kept[node, to_go]
 
         starts = [(mass, keep(node, 2)) for node, mass in _sentence_starts(self).items()]
-        return Language(
-            automaton, automaton.mix((mass * share, node) for mass, (share, node) in starts if share)
-        )
+        return Language(automaton, automaton.mix((mass * share, node) for mass, (share, node) in starts if share))
 
     @cached_property
     def second_sentences(self) -> Language:
@@ -125,9 +119,7 @@ class Reviews(Language):
         before = self.neighbours.prefix_log_probability(one)
         apart = self.second_sentences.log_probability(two)
         if before == -math.inf or one.count(STOP) != 1 or apart == -math.inf:
-            raise ValueError(
-                f"{' '.join(one)!r} then {' '.join(two)!r} never occur: give sentences of sampled reviews"
-            )
+            raise ValueError(f"{' '.join(one)!r} then {' '.join(two)!r} never occur: give sentences of sampled reviews")
         together = self.neighbours.log_probability(one + two) - before
         return 1 / (1 + math.exp(apart - together)) if together > -math.inf else 0.0
 

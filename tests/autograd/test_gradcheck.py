@@ -32,7 +32,10 @@ def test_float32_gradients_follow_float64(backend, name):
         double = [a.astype("float64") if getattr(a, "dtype", None) == "float32" else a for a in single]
         gradients = []
         for arguments in (single, double):
-            tensors = [Tensor(a, requires_grad=True) if getattr(getattr(a, "dtype", None), "kind", "") == "f" else a for a in arguments]
+            tensors = [
+                Tensor(a, requires_grad=True) if getattr(getattr(a, "dtype", None), "kind", "") == "f" else a
+                for a in arguments
+            ]
             result = Function.rules[name].apply(*tensors)
             result.backward(np.cos(np.arange(result.size)).reshape(result.shape))
             gradients.append([t.grad.numpy() for t in tensors if isinstance(t, Tensor)])
@@ -45,7 +48,15 @@ def test_float32_gradients_follow_float64(backend, name):
 
 
 @settings(max_examples=15)
-@given(st.integers(1, 3), st.integers(1, 2), st.integers(1, 9), st.integers(1, 9), st.integers(1, 6), st.booleans(), st.data())
+@given(
+    st.integers(1, 3),
+    st.integers(1, 2),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.integers(1, 6),
+    st.booleans(),
+    st.data(),
+)
 def test_attention_of_any_shape(B, H, T, S, D, is_causal, data):
     rng = np.random.default_rng(T * 100 + S)
     lengths = np.array(data.draw(st.lists(st.integers(0, S), min_size=B, max_size=B)))
@@ -54,7 +65,10 @@ def test_attention_of_any_shape(B, H, T, S, D, is_causal, data):
         with kernels.use(backend):
             q, k, v = leaf(rng, B, H, T, D), leaf(rng, B, H, S, D), leaf(rng, B, H, S, D)
             gradcheck(
-                lambda q, k, v: F.attention(q, k, v, is_causal, lengths, p, seed=1), (q, k, v), full_jacobian=200, directions=2
+                lambda q, k, v: F.attention(q, k, v, is_causal, lengths, p, seed=1),
+                (q, k, v),
+                full_jacobian=200,
+                directions=2,
             )
 
 

@@ -252,7 +252,12 @@ def test_float_arrays_of_another_precision_are_refused(backend):
 def test_arrays_on_the_left_do_not_cut_the_gradient(backend):
     x = leaf([2.0, 4.0])
     array = np.array([1.0, 3.0])
-    for y, derivative in ((array + x, [1, 1]), (array - x, [-1, -1]), (array * x, [1, 3]), (array / x, [-0.25, -0.1875])):
+    for y, derivative in (
+        (array + x, [1, 1]),
+        (array - x, [-1, -1]),
+        (array * x, [1, 3]),
+        (array / x, [-0.25, -0.1875]),
+    ):
         x.grad = None
         assert isinstance(y, Tensor)
         y.sum().backward()
@@ -330,8 +335,10 @@ def test_variance_with_correction(backend, rng):
 
 
 KEYS = [
-    0, -1, slice(1, 3), slice(None, None, -1), (slice(None), 2), (Ellipsis, None, 1), (None, 0), [0, 2, 2], np.array([[0, 1], [1, 1]]),
-    (slice(None), np.array([3, 3, 0])), (np.array([0, 1]), np.array([2, 2])), np.array([True, False, True]), (1, np.array([0, 0])),
+    0, -1, slice(1, 3), slice(None, None, -1), (slice(None), 2), (Ellipsis, None, 1), (None, 0),
+    [0, 2, 2], np.array([[0, 1], [1, 1]]),
+    (slice(None), np.array([3, 3, 0])), (np.array([0, 1]), np.array([2, 2])), np.array([True, False, True]),
+    (1, np.array([0, 0])),
 ]  # fmt: skip
 
 
@@ -359,7 +366,8 @@ def test_shapes_against_numpy(backend, rng):
     for ours, theirs in (
         (t.reshape(4, -1), x.reshape(4, -1)), (t.reshape((6, 4)), x.reshape(6, 4)), (t.T, x.T),
         (t.transpose(1, 2, 0), x.transpose(1, 2, 0)), (t.transpose((0, -1, 1)), x.transpose(0, 2, 1)),
-        (t.swapaxes(0, -1), x.swapaxes(0, -1)), (t[:, :, None].expand(2, 3, 5, 4), np.broadcast_to(x[:, :, None], (2, 3, 5, 4))),
+        (t.swapaxes(0, -1), x.swapaxes(0, -1)),
+        (t[:, :, None].expand(2, 3, 5, 4), np.broadcast_to(x[:, :, None], (2, 3, 5, 4))),
         (F.concatenate([t, t], axis=-1), np.concatenate([x, x], -1)), (F.stack([t, t], axis=-1), np.stack([x, x], -1)),
         (F.split(t, 2, axis=2)[1], x[:, :, 2:]), (F.split(t, [1, 2], axis=1)[1], x[:, 1:]),
         (F.where(x > 0, t, 0.0), np.where(x > 0, x, 0)), (abs(t), abs(x)), (-t, -x), (t @ x[0].T, x @ x[0].T),
@@ -394,7 +402,11 @@ def test_dropout_draws_new_masks_unless_told(backend):
 
 
 def test_linear_cross_entropy_is_the_same_number(backend, rng):
-    x, weight, bias = leaf(rng.standard_normal((2, 5, 4))), leaf(rng.standard_normal((7, 4))), leaf(rng.standard_normal(7))
+    x, weight, bias = (
+        leaf(rng.standard_normal((2, 5, 4))),
+        leaf(rng.standard_normal((7, 4))),
+        leaf(rng.standard_normal(7)),
+    )
     targets = rng.integers(0, 7, (2, 5))
     targets[1, 2:] = 6
     whole = F.cross_entropy(F.linear(x, weight, bias), targets, ignore_index=6, label_smoothing=0.1) * 3

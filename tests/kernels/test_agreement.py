@@ -93,10 +93,13 @@ def test_rows_of_any_shape(N, C, seed):
     for name, arguments in {
         "layer_norm": (x, weight, bias, 1e-3), "softmax": (x,), "log_softmax": (x,), "embedding": (x, ids),
         "embedding_backward": (rng.standard_normal((C, 3)), ids, N), "softmax_backward": (dy, x),
-        "log_softmax_backward": (dy, x), "linear_backward": (dy, rng.standard_normal((N, 5)), rng.standard_normal((C, 5)), True),
+        "log_softmax_backward": (dy, x),
+        "linear_backward": (dy, rng.standard_normal((N, 5)), rng.standard_normal((C, 5)), True),
         "cross_entropy": (x, rng.integers(0, C, N), None, 0.1), "sum": (x, (1,)), "max": (x, (0,)),
     }.items():  # fmt: skip
-        assert_same(name, f"N={N} C={C}", outputs(fast, name, arguments), outputs(reference, name, arguments), np.dtype("f8"))
+        assert_same(
+            name, f"N={N} C={C}", outputs(fast, name, arguments), outputs(reference, name, arguments), np.dtype("f8")
+        )
 
 
 NASTY = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-300, -1e-300, 88.0, -750.0, 1.5]
@@ -173,4 +176,3 @@ def test_accumulating_product_without_the_library(rng, monkeypatch):
         result = c.copy()
         blas.add_transposed_product(result, a, b)
         np.testing.assert_allclose(result, expected, rtol=1e-13)
-

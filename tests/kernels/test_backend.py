@@ -83,7 +83,7 @@ def test_a_tensor_stays_on_its_backend():
     assert a.grad.backend.name == "numpy"
 
 
-class ndarray:
+class ndarray:  # noqa: N801 - its name is the point
     """Stands in for a CuPy array, which no machine without a GPU can make."""
 
     shape, dtype = (3,), np.dtype("float32")
@@ -94,7 +94,9 @@ class ndarray:
 ndarray.__module__ = "cupy"
 
 
-@pytest.mark.parametrize("entry", [lambda x: kernels.backend("numpy").exp(x), lambda x: kernels.backend("numpy").asarray(x)])
+@pytest.mark.parametrize(
+    "entry", [lambda x: kernels.backend("numpy").exp(x), lambda x: kernels.backend("numpy").asarray(x)]
+)
 def test_foreign_arrays_are_refused_with_both_names(entry):
     with pytest.raises(kernels.BackendError, match=r"'cupy' met .* 'numpy'"):
         entry(ndarray())
@@ -102,4 +104,4 @@ def test_foreign_arrays_are_refused_with_both_names(entry):
 
 def test_unknown_kernel():
     with pytest.raises(AttributeError, match="no kernel is called 'soft_max'"):
-        kernels.current().soft_max
+        kernels.current().soft_max  # noqa: B018 - the look-up is what fails

@@ -55,9 +55,9 @@ def distribution(node):
 
 
 # Few words, so that different derivations often give the same sentence: the ambiguous case is the hard one.
-leaves = st.tuples(
-    st.sampled_from(["", "a", "b", "a b", "c", "b a"]), st.sampled_from(["", "x", "y", "x y"])
-).map(lambda pair: text(*pair))
+leaves = st.tuples(st.sampled_from(["", "a", "b", "a b", "c", "b a"]), st.sampled_from(["", "x", "y", "x y"])).map(
+    lambda pair: text(*pair)
+)
 
 
 def _bigger(children):
@@ -72,9 +72,7 @@ def _bigger(children):
 
 
 # never empty, and at least two choices in a row
-fork = st.lists(
-    st.tuples(st.integers(1, 5), st.recursive(leaves, _bigger, max_leaves=5)), min_size=2, max_size=3
-)
+fork = st.lists(st.tuples(st.integers(1, 5), st.recursive(leaves, _bigger, max_leaves=5)), min_size=2, max_size=3)
 grammars = st.lists(fork, min_size=2, max_size=3).map(
     lambda forks: seq(text("s", "t"), *(choice(*options) for options in forks))
 )
@@ -92,12 +90,8 @@ def test_probabilities_entropy_length_and_size(grammar):
     mean = sum(p * surprise[words] for words, p in truth.items())
     second = sum(p * surprise[words] ** 2 for words, p in truth.items())
     assert language.entropy() == pytest.approx(mean, abs=TOL)
-    assert language.surprise_moments()[1] == pytest.approx(
-        second - mean**2, abs=1e-8
-    )  # cancellation of squares
-    assert language.expected_length() == pytest.approx(
-        sum(p * (len(w) + 1) for w, p in truth.items()), abs=TOL
-    )
+    assert language.surprise_moments()[1] == pytest.approx(second - mean**2, abs=1e-8)  # cancellation of squares
+    assert language.expected_length() == pytest.approx(sum(p * (len(w) + 1) for w, p in truth.items()), abs=TOL)
     assert language.size() == len(truth)
     assert language.vocabulary() == sorted({word for words in truth for word in words})
 
@@ -133,9 +127,7 @@ def test_hidden_words(grammar, data):
         if len(other) == len(words)
         and all(a == b for i, (a, b) in enumerate(zip(words, other, strict=True)) if i not in hidden)
     }
-    shown = tuple(
-        "?" if i in hidden else word for i, word in enumerate(words)
-    )  # what is hidden is not looked at
+    shown = tuple("?" if i in hidden else word for i, word in enumerate(words))  # what is hidden is not looked at
     tables = language.masked_word_distribution(shown, hidden)
     for position, table in zip(hidden, tables, strict=True):
         wanted = defaultdict(float)
@@ -169,9 +161,7 @@ def test_two_tapes(grammar):
         assert found == pytest.approx({two: p for (one, two), p in joint.items() if one == english}, abs=TOL)
     assert parser.second_tapes(("never", "said")) == {}
     assert derivations(grammar) == len(listed(grammar))
-    assert derivation_entropy(grammar) == pytest.approx(
-        -sum(p * math.log(p) for p, _, _ in listed(grammar)), abs=TOL
-    )
+    assert derivation_entropy(grammar) == pytest.approx(-sum(p * math.log(p) for p, _, _ in listed(grammar)), abs=TOL)
     second = defaultdict(float)
     for (_, two), p in joint.items():
         second[two] += p
@@ -192,9 +182,7 @@ def test_best_accuracy(one, two, prior):
 
 @pytest.mark.parametrize("tape, contact", [(0, english_contact), (1, french_contact)])
 def test_contacts_inside_the_automaton_and_on_a_finished_sentence_agree(tape, contact):
-    noun = choice(
-        (2, text("apple", "arbre")), (1, text("car", "jardin")), (3, text("owl", "hibou")), (1, text("", ""))
-    )
+    noun = choice((2, text("apple", "arbre")), (1, text("car", "jardin")), (3, text("owl", "hibou")), (1, text("", "")))
     grammar = seq(
         one_of(text("near", "près de"), text("x", "de"), text("y", "je ne")),
         one_of(text("a", "le"), text("the", "la"), text("", ""), text("", "les")),
@@ -249,11 +237,7 @@ def test_impossible_sentences():
     language = Language.of(seq("a", one_of("b", "c")))
     for sentence in ("a", "a b c", "b", "a zebra", ("a", "b", END), END):
         assert language.log_probability(sentence) == -math.inf
-    assert (
-        language.log_probability("a b")
-        == language.log_probability(["a", "b"])
-        == pytest.approx(math.log(0.5))
-    )
+    assert language.log_probability("a b") == language.log_probability(["a", "b"]) == pytest.approx(math.log(0.5))
 
 
 @pytest.mark.parametrize(

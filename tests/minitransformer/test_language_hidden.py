@@ -11,9 +11,7 @@ from minitransformer.language import masked_entropies, right_context
 @pytest.mark.parametrize("exceptions", [0, 20, 100])
 def test_limits(tools, exceptions):
     language = right_context(tools, exceptions)
-    assert language.causal_entropy() == pytest.approx(
-        math.log(tools), abs=1e-12
-    )  # all tools are equally likely
+    assert language.causal_entropy() == pytest.approx(math.log(tools), abs=1e-12)  # all tools are equally likely
     # given the purpose, its own tool has probability 1 - e + e/K, each other one e/K
     e = exceptions / 100
     posterior = [1 - e + e / tools] + [e / tools] * (tools - 1)

@@ -100,9 +100,7 @@ def test_gender_and_number_agree(drawn):
         for noun in table:
             for number, form in zip("sp", noun.french, strict=True):
                 nouns.setdefault(form, set()).add(noun.gender + number)
-    articles = dict.fromkeys(("le", "un", "ce", "cet"), {"ms"}) | dict.fromkeys(
-        ("la", "une", "cette"), {"fs"}
-    )
+    articles = dict.fromkeys(("le", "un", "ce", "cet"), {"ms"}) | dict.fromkeys(("la", "une", "cette"), {"fs"})
     articles |= dict.fromkeys(("ma", "ta", "sa"), {"fs"}) | dict.fromkeys(("notre", "leur"), {"ms", "fs"})
     articles |= dict.fromkeys(("les", "des", "ces", "mes", "tes", "ses", "nos", "leurs"), {"mp", "fp"})
     forms = {"bel": {"ms"}, "nouvel": {"ms"}, "vieil": {"ms"}}
@@ -187,9 +185,7 @@ def test_determinism(drawn):
 def test_detokenize():
     assert detokenize("est-ce que j' aime l' été ?", "fr") == "Est-ce que j'aime l'été ?"
     assert detokenize("do i like tea ?") == "Do I like tea?"
-    assert (
-        detokenize("i read it . he wrote it ; still , i slept .") == "I read it. He wrote it; still, I slept."
-    )
+    assert detokenize("i read it . he wrote it ; still , i slept .") == "I read it. He wrote it; still, I slept."
     with pytest.raises(ValueError, match="'de': give 'en' or 'fr'"):
         detokenize("ja", "de")
 

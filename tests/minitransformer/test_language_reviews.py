@@ -69,9 +69,7 @@ def test_counting_words_does_not_solve_it(language, drawn):
     ],
 )
 def test_meaning_decides(language, review, positive):
-    assert language.label_posterior(review) == pytest.approx(
-        positive, abs=1e-9
-    )  # rounding of two log-probabilities
+    assert language.label_posterior(review) == pytest.approx(positive, abs=1e-9)  # rounding of two log-probabilities
 
 
 def test_posteriors_are_calibrated(drawn, language):
@@ -121,9 +119,7 @@ def test_hidden_words_by_trying_every_word(language, drawn):
 
 
 def test_the_text_holds_together(drawn):
-    plural = {
-        name.rstrip("+"): name.endswith("+") for kind in KINDS for pair in kind.aspects for name in pair
-    }
+    plural = {name.rstrip("+"): name.endswith("+") for kind in KINDS for pair in kind.aspects for name in pair}
     names = {kind.name for kind in KINDS}
     for r in drawn:
         words = set(r.words)

@@ -1,0 +1,232 @@
+"""Runs every mutant of every backward rule of one tier, and reports which ones gradcheck let pass.
+
+    python tests/autograd/mutation_score.py autograd | reference | cpu
+
+The Numba tier is mutated as plain Python (NUMBA_DISABLE_JIT=1, which the caller sets): compiling each mutant would
+take seconds, and the formulas are the same.
+"""
+
+import importlib
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from mutants import mutants
+
+import kernels
+from autograd import Function, Tensor, functional, gradcheck, operators, shapes
+from kernels.samples import samples
+
+# Functions that are part of a backward rule without being named after it: where they live, and whose samples run them.
+HELPERS = {
+    "reference": [("feed_forward", "activate_backward", ["feed_forward"])],
+    "cpu": [
+        ("feed_forward", "_activation_backward", ["feed_forward"]),
+        ("layer_norm", "_layer_norm_backward", ["layer_norm"]),
+        ("softmax", "_softmax_backward", ["softmax"]),
+        ("softmax", "_log_softmax_backward", ["log_softmax"]),
+        ("cross_entropy", "row_gradient", ["cross_entropy"]),
+        ("linear_cross_entropy", "_loss_and_gradient", ["linear_cross_entropy"]),
+        ("linear_cross_entropy", "linear_cross_entropy", ["linear_cross_entropy"]),
+        ("embedding", "_embedding_backward", ["embedding"]),
+        ("attention", "_backward_head", ["attention"]),
+        ("linear", "_column_sums", ["linear"]),
+        *(
+            ("elementwise", f"_{name}_backward", [name])
+            for name in ("exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu")
+        ),
+        ("elementwise", "gelu_slope", ["gelu"]),
+    ],
+}
+
+# Mutants that are no mistake: what they compute is the same number. Each with its reason.
+SAME_SHAPE = "only a shape is read, and the two arrays share it"
+EQUIVALENT = {
+    ("Index.backward", "line 10, lost gradient: return self.xp.zeros(self.shape, dtype=dy.dtype)"): "zeros are zeros",
+    ("Index.backward", "line 10, flipped sign: return self.xp.zeros(self.shape, dtype=dy.dtype)"): "zeros are zeros",
+    ("cpu/layer_norm._layer_norm_backward", "line 4, stale value dbias: dweight"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 3, stale value v: k"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 4, stale value k: q"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 4, stale value v: k"): SAME_SHAPE,
+    ("cpu/attention._backward_head", "line 26, missing second factor: max(0, start - query_offset) // BLOCK * BLOCK"):
+        "tiles start earlier and overlap what is masked anyway: slower, not wrong",
+    ("cpu/linear_cross_entropy.linear_cross_entropy",
+     "line 18, missing second factor: dtype.type(1) / dtype.type(len(rows))"):
+        "a sum instead of a mean, in loss and gradient alike; the comparison with the reference finds it",
+    ("cpu/linear_cross_entropy.linear_cross_entropy", "line 7, stale value label_smoothing: ignore_index"):
+        "other rows count, in loss and gradient alike; the comparison with the reference finds it",
+    ("cpu/linear_cross_entropy.linear_cross_entropy", "line 8, stale value weight: x"):
+        "the general path is taken although every row counts: the same numbers",
+}  # fmt: skip
+
+
+def leaf(*shape):
+    return Tensor(np.random.default_rng(len(shape)).standard_normal(shape), requires_grad=True)
+
+
+MASK = np.array([[True, False, True], [False, True, False]])
+COMPOSED = {  # rules without a kernel of their own
+    "Where": lambda: (lambda a, b: functional.where(MASK, a, b), (leaf(2, 3), leaf(3))),
+    "Reshape": lambda: (lambda x: x.reshape(3, 2) * leaf(3, 2), (leaf(2, 3),)),
+    "Transpose": lambda: (lambda x: x.transpose(1, 2, 0), (leaf(2, 3, 4),)),
+    "Expand": lambda: (lambda x: x.expand(4, 2, 3), (leaf(2, 1),)),
+    "Index": lambda: (lambda x: (x[1:, ::2], x[[0, 1, 1]], x[:, [2, 0]]), (leaf(2, 3),)),
+    "Concatenate": lambda: (lambda a, b: functional.concatenate([a, b, a], axis=1), (leaf(2, 3), leaf(2, 2))),
+}
+
+
+def check_cast():
+    """float32 has too few digits for differences, but casting is linear: the gradient is the upstream one."""
+    x = leaf(2, 3)
+    (x.astype("float32") * 2).backward(np.full((2, 3), 3.0))
+    assert x.grad.numpy().tolist() == [[6.0] * 3] * 2
+
+
+def check_handing_over():
+    """gradcheck keeps the graph, so that the short cut for a graph used once needs a look of its own."""
+    x, weight = leaf(5, 4), leaf(3, 4)
+    loss = functional.linear_cross_entropy(x, weight, None, np.array([0, 2, 1, 1, 0]))
+    loss.backward(retain_graph=True)
+    kept, x.grad = x.grad.numpy(), None
+    loss.backward()
+    assert np.array_equal(x.grad.numpy(), kept)
+
+
+DIRECT = {"Cast": [check_cast], "LinearCrossEntropy": [check_handing_over]}
+
+
+def check_kernel(name):
+    """gradcheck on every sample, a few entries each where the Jacobian is large; raises when something is wrong."""
+    for _label, arguments in samples(name, "float64"):
+        tensors = [Tensor(a, requires_grad=True) if getattr(a, "dtype", None) == "float64" else a for a in arguments]
+        gradcheck(Function.rules[name].apply, tensors, full_jacobian=150, directions=3)
+
+
+def survives(check) -> bool:
+    """Whether a broken rule passes the check. Any complaint counts: a wrong shape is an error too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            check()
+        except Exception:
+            return False
+    return True
+
+
+def kernel_mutants(tier):
+    """(rule, description, survived) for every mutant of the backward kernels of a tier."""
+    folder = importlib.import_module(f"kernels.{tier}")
+    backend = kernels.current()
+    files = sorted({p.stem for p in Path(folder.__path__[0]).glob("*.py")} - {"__init__"})
+    targets = list(HELPERS[tier])
+    for file in files:
+        module = importlib.import_module(f"kernels.{tier}.{file}")
+        for name in vars(module):
+            base = name.removesuffix("_backward")
+            if (
+                name.endswith("_backward")
+                and base in Function.rules
+                and vars(module)[name].__module__ == module.__name__
+            ):
+                targets.append((file, name, [base]))
+    for file, name, checked in targets:
+        module = importlib.import_module(f"kernels.{tier}.{file}")
+        original = getattr(module, name)
+        users = [m for m in list(sys.modules.values()) if getattr(m, name, None) is original]
+        for description, source in mutants(original):
+            scope = dict(vars(module))
+            exec(compile(source, f"<mutant of {name}>", "exec"), scope)
+            for user in users:
+                setattr(user, name, scope[name])
+            for key in [k for k in vars(backend) if k not in ("name", "folder", "xp")]:
+                delattr(backend, key)  # checked kernels are kept by the backend; look them up anew
+            try:
+                survived = survives(lambda names=checked: [check_kernel(n) for n in names])
+            finally:
+                for user in users:
+                    setattr(user, name, original)
+            yield f"{tier}/{file}.{name}", description, survived
+    for key in [k for k in vars(backend) if k not in ("name", "folder", "xp")]:
+        delattr(backend, key)
+
+
+def rule_mutants():
+    """The same for the backward methods of autograd's Functions, and for unbroadcast, which many of them call."""
+    for module in (operators, shapes, functional):
+        for name, rule in list(vars(module).items()):
+            if not (isinstance(rule, type) and issubclass(rule, Function)) or "backward" not in vars(rule):
+                continue
+            if rule.__module__ != module.__name__:
+                continue
+            original = rule.backward
+            checks = checks_of(rule)
+            for description, source in mutants(original):
+                scope = dict(vars(module))
+                exec(compile(source, f"<mutant of {name}>", "exec"), scope)
+                rule.backward = scope["backward"]
+                try:
+                    survived = survives(lambda checks=checks: [check() for check in checks])
+                finally:
+                    rule.backward = original
+                yield f"{name}.backward", description, survived
+    original = operators.unbroadcast
+    for description, source in mutants(original):
+        scope = dict(vars(operators))
+        exec(compile(source, "<mutant of unbroadcast>", "exec"), scope)
+        operators.unbroadcast = scope["unbroadcast"]
+        try:
+            survived = survives(lambda: check_kernel("multiply"))
+        finally:
+            operators.unbroadcast = original
+        yield "unbroadcast", description, survived
+
+
+def checks_of(rule):
+    direct = DIRECT.get(rule.__name__, [])
+    if rule.kernel is not None:
+        return [lambda: check_kernel(rule.kernel), *direct]
+    if direct:
+        return direct
+    if rule.__name__ in COMPOSED:
+        return [lambda: gradcheck(*COMPOSED[rule.__name__]())]
+    users = [r for r in Function.rules.values() if issubclass(r, rule)]  # a base class: its subclasses are checked
+    assert users, f"{rule.__name__} has neither a kernel nor an example in COMPOSED"
+    return [lambda name=user.kernel: check_kernel(name) for user in users]
+
+
+def main(tier: str) -> int:
+    if tier == "cpu":
+        import numba
+
+        assert numba.config.DISABLE_JIT, "run with NUMBA_DISABLE_JIT=1"
+        import kernels.cpu.attention as attention
+
+        attention.BLOCK = 8  # small tiles: plain Python is slow, and tile edges are met with small inputs
+        import kernels.cpu.linear_cross_entropy as chunked
+
+        chunked.BUFFER_BYTES = 150  # two rows of nine words: several chunks
+        kernels.use("numba")
+        found = kernel_mutants("cpu")
+    else:
+        kernels.use("numpy")
+        found = rule_mutants() if tier == "autograd" else kernel_mutants("reference")
+    total, survivors, rules, excused = 0, [], set(), 0
+    for rule, description, survived in found:
+        if (rule, description) in EQUIVALENT:
+            excused += 1
+            continue
+        total += 1
+        rules.add(rule)
+        if survived:
+            survivors.append(f"{rule}: {description}")
+    print(json.dumps({"rules": len(rules), "mutants": total, "equivalent": excused, "survivors": survivors}))
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,133 @@
+"""Every function that PyTorch has too: the same values and the same gradients, in float64 and float32."""
+
+import numpy as np
+import pytest
+
+import autograd.functional as F
+from autograd import Tensor
+from autograd.convolution import conv1d
+from autograd.recurrent import gru_cell, lstm_cell, rnn_cell
+
+pytestmark = pytest.mark.oracle
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-oracles installs it")
+
+rng = np.random.default_rng(3)
+A, B, C = (rng.standard_normal(shape) for shape in ((5, 7), (5, 7), (7, 5)))
+POSITIVE = rng.uniform(0.2, 3.0, (5, 7))
+Q, K, V = (rng.standard_normal((3, 2, n, 9)) for n in (65, 70, 70))
+WEIGHT, BIAS, NARROW = rng.standard_normal((4, 7)), rng.standard_normal(4), rng.standard_normal(7)
+W1, B1, W2, B2 = (rng.standard_normal(s) for s in ((11, 7), (11,), (7, 11), (7,)))
+IDS = rng.integers(0, 5, (4, 6))
+TARGETS = rng.integers(0, 7, 5)
+IGNORING = np.array([1, 6, 1, 0, 3])
+LENGTHS = np.array([70, 3, 41])
+functional = torch.nn.functional
+
+
+def masked(q, k, v):
+    """PyTorch wants the mask spelt out."""
+    return functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=torch.tensor(np.arange(70) < LENGTHS[:, None, None, None])
+    )
+
+
+CELL = {
+    g: [rng.standard_normal(s) for s in ((2, 3), (2, 4), (g * 4, 3), (g * 4, 4), (g * 4,), (g * 4,))] for g in (1, 3, 4)
+}
+STATE = rng.standard_normal((2, 4))
+
+CASES = {
+    "add": ([A, B[0]], lambda a, b: a + b, None),
+    "subtract": ([A, B[:, :1]], lambda a, b: a - b, None),
+    "multiply": ([A, B], lambda a, b: a * b, None),
+    "divide": ([A, POSITIVE], lambda a, b: a / b, None),
+    "power": ([POSITIVE, B], lambda a, b: a**b, None),
+    "power of a number": ([A], lambda a: a**3, None),
+    "matmul": ([A, C], lambda a, c: a @ c, None),
+    "exp": ([A], F.exp, torch.exp),
+    "log": ([POSITIVE], F.log, torch.log),
+    "sqrt": ([POSITIVE], F.sqrt, torch.sqrt),
+    "tanh": ([A], F.tanh, torch.tanh),
+    "sigmoid": ([A], F.sigmoid, torch.sigmoid),
+    "relu": ([A], F.relu, functional.relu),
+    "gelu": ([A], F.gelu, functional.gelu),
+    "abs": ([A], abs, abs),
+    "sum": ([A], lambda a: a.sum(axis=1), lambda a: a.sum(dim=1)),
+    "mean": ([A], lambda a: a.mean(axis=0), lambda a: a.mean(dim=0)),
+    "var": ([A], lambda a: a.var(axis=1, correction=1), lambda a: a.var(dim=1)),
+    "max": ([A], lambda a: a.max(axis=1), lambda a: a.amax(dim=1)),
+    "max with ties": ([np.round(A)], lambda a: a.max(axis=1), lambda a: a.amax(dim=1)),
+    "where": ([A, B], lambda a, b: F.where(A > 0, a, b), lambda a, b: torch.where(torch.tensor(A > 0), a, b)),
+    "index": ([A], lambda a: a[[0, 0, 3], 1:], lambda a: a[[0, 0, 3], 1:]),
+    "transpose": ([A], lambda a: a.T, lambda a: a.T),
+    "concatenate": ([A, B], lambda a, b: F.concatenate([a, b], 1), lambda a, b: torch.cat([a, b], 1)),
+    "stack": ([A, B], lambda a, b: F.stack([a, b], 1), lambda a, b: torch.stack([a, b], 1)),
+    "softmax": ([A], F.softmax, lambda a: functional.softmax(a, -1)),
+    "softmax, first axis": ([A], lambda a: F.softmax(a, 0), lambda a: functional.softmax(a, 0)),
+    "log_softmax": ([A], F.log_softmax, lambda a: functional.log_softmax(a, -1)),
+    "linear": ([A, WEIGHT, BIAS], F.linear, functional.linear),
+    "layer_norm": ([A, NARROW, B[0]], F.layer_norm, lambda a, w, b: functional.layer_norm(a, (7,), w, b)),
+    "feed_forward relu": ([A, W1, B1, W2, B2], F.feed_forward,
+        lambda a, w1, b1, w2, b2: functional.linear(functional.relu(functional.linear(a, w1, b1)), w2, b2)),
+    "feed_forward gelu": ([A, W1, B1, W2, B2], lambda *a: F.feed_forward(*a, activation="gelu"),
+        lambda a, w1, b1, w2, b2: functional.linear(functional.gelu(functional.linear(a, w1, b1)), w2, b2)),
+    "feed_forward tanh": ([A, W1, B1, W2, B2], lambda *a: F.feed_forward(*a, activation="tanh"),
+        lambda a, w1, b1, w2, b2: functional.linear(torch.tanh(functional.linear(a, w1, b1)), w2, b2)),
+    "embedding": ([A], lambda w: F.embedding(w, IDS), lambda w: functional.embedding(torch.tensor(IDS), w)),
+    "cross_entropy": ([A], lambda a: F.cross_entropy(a, TARGETS),
+        lambda a: functional.cross_entropy(a, torch.tensor(TARGETS))),
+    "cross_entropy ignoring": ([A], lambda a: F.cross_entropy(a, IGNORING, ignore_index=1),
+        lambda a: functional.cross_entropy(a, torch.tensor(IGNORING), ignore_index=1)),
+    "cross_entropy smoothed": ([A], lambda a: F.cross_entropy(a, IGNORING, 1, label_smoothing=0.1),
+        lambda a: functional.cross_entropy(a, torch.tensor(IGNORING), ignore_index=1, label_smoothing=0.1)),
+    "linear_cross_entropy": ([A, W1[:7], B2], lambda a, w, b: F.linear_cross_entropy(a, w, b, IGNORING, 1),
+        lambda a, w, b: functional.cross_entropy(functional.linear(a, w, b), torch.tensor(IGNORING), ignore_index=1)),
+    "attention": ([Q, K, V], F.attention, functional.scaled_dot_product_attention),
+    "attention, causal": ([Q, K, V], lambda q, k, v: F.attention(q, k, v, is_causal=True),
+        lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True)),
+    "attention, key lengths": ([Q, K, V], lambda q, k, v: F.attention(q, k, v, key_lengths=LENGTHS), masked),
+    "rnn": ([STATE, *CELL[1][0:1], *CELL[1][2:]], lambda h, x, *w: rnn_cell(x, h, *w),
+        lambda h, x, *w: torch._VF.rnn_tanh_cell(x, h, *w)),
+    "gru": ([STATE, *CELL[3][0:1], *CELL[3][2:]], lambda h, x, *w: gru_cell(x, h, *w),
+        lambda h, x, *w: torch._VF.gru_cell(x, h, *w)),
+    "lstm": ([STATE, *CELL[4]], lambda c, x, h, *w: lstm_cell(x, (h, c), *w)[0],
+        lambda c, x, h, *w: torch._VF.lstm_cell(x, (h, c), *w)[0]),
+    "conv1d": ([rng.standard_normal((2, 9, 3)), rng.standard_normal((4, 3, 3)), BIAS],
+        lambda x, w, b: conv1d(x, w, b, padding=2, dilation=2),
+        lambda x, w, b: functional.conv1d(x.transpose(1, 2), w, b, padding=2, dilation=2).transpose(1, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients(backend, name, dtype):
+    arrays, ours, theirs = CASES[name]
+    arrays = [a.astype(dtype) for a in arrays]
+    tensors = [Tensor(a.copy(), requires_grad=True) for a in arrays]
+    peers = [torch.tensor(a, requires_grad=True) for a in arrays]
+    result, expected = ours(*tensors), (theirs or ours)(*peers)
+    upstream = np.cos(np.arange(result.size)).reshape(result.shape).astype(dtype)
+    result.backward(upstream)
+    expected.backward(torch.tensor(upstream))
+    # 200 units in the last place of the largest element: sums of up to 70 · 9 terms in two different orders
+    units = 200 * np.finfo(dtype).eps
+    pairs = [(result, expected.detach()), *((t.grad, p.grad) for t, p in zip(tensors, peers, strict=True))]
+    for position, (mine, other) in enumerate(pairs):
+        other = other.numpy()
+        allowed = units * max(1.0, np.abs(other).max())
+        assert np.abs(mine.numpy() - other).max() <= allowed, f"{name}: {'value' if position == 0 else position - 1}"
+
+
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_adam(backend, decoupled):
+    start = rng.standard_normal((4, 3))
+    peer = torch.nn.Parameter(torch.tensor(start))
+    options = {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.1}
+    optimiser = (torch.optim.AdamW if decoupled else torch.optim.Adam)([peer], **options)
+    param, m, v = start.copy(), np.zeros_like(start), np.zeros_like(start)
+    for step in range(1, 6):
+        gradient = rng.standard_normal((4, 3))
+        peer.grad = torch.tensor(gradient)
+        optimiser.step()
+        backend.adam(param, gradient, m, v, 0.01, 0.8, 0.95, 1e-6, 0.1, decoupled, step)
+    np.testing.assert_allclose(param, peer.detach().numpy(), rtol=1e-12)  # rounding of five steps

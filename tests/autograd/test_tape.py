@@ -1,0 +1,152 @@
+"""Questions to the tape, its picture, and the layers that the complexity lesson counts."""
+
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+import autograd.functional as F
+from autograd import AutogradError, Tensor, gradcheck, tape
+from autograd.convolution import conv1d
+from autograd.draw import draw
+from autograd.recurrent import gru_cell, lstm_cell, rnn_cell, unroll
+
+
+def leaf(rng, *shape):
+    return Tensor(rng.standard_normal(shape), requires_grad=True)
+
+
+def test_depth_is_the_longest_chain(rng):
+    x = leaf(rng, 3)
+    short, long = x * 2, x
+    for _ in range(5):
+        long = long + 1.0
+    assert tape.depth(x) == 0 and tape.depth(short) == 1 and tape.depth(long) == 5
+    assert tape.depth(short + long) == 6
+
+
+def test_moves_are_no_steps(rng):
+    y = (leaf(rng, 2, 3) * 2).reshape(3, 2).T[0]
+    assert tape.depth(y) == 1 and tape.depth(y, moves=True) == 4
+
+
+def test_shortest_path(rng):
+    x = leaf(rng, 3)
+    detour = ((x + 1) * 2).exp()
+    result = detour + x.tanh()
+    assert [f.name for f in tape.shortest_path(x, result)] == ["Tanh", "Add"]
+    assert [f.name for f in tape.shortest_path(detour, result)] == ["Add"]
+    assert tape.shortest_path(result, result) == []
+    with pytest.raises(AutogradError, match="no path"):
+        tape.shortest_path(result, x)
+
+
+def test_a_way_through_moves_is_shorter_than_one_step(rng):
+    """Many moves and one step must win against few Functions with two steps."""
+    x = leaf(rng, 2, 3)
+    moved = x.T.reshape(2, 3).T.reshape(2, 3) * 2
+    stepped = (x + 1) * 2
+    assert [f.name for f in tape.shortest_path(x, moved + stepped)] == ["Multiply", "Add"]
+
+
+def test_cost_is_the_sum_of_the_contract(rng):
+    x, w, b = leaf(rng, 4, 3), leaf(rng, 5, 3), leaf(rng, 5)
+    y = F.relu(F.linear(x, w, b))
+    assert tape.cost(y).flops == 2 * 4 * 3 * 5 + 4 * 5 + 4 * 5
+    assert tape.cost(y).bytes_written == 8 * (20 + 20)
+    y.backward(np.ones((4, 5)), retain_graph=True)
+    assert tape.cost(y).flops == 160, "asking for the forward cost must not count backward's kernels"
+    assert tape.cost(y, backward=True).flops == 160 + (4 * 4 * 3 * 5 + 20) + 2 * 20
+
+
+def test_a_node_used_twice_is_paid_once(rng):
+    x = leaf(rng, 3)
+    shared = x.exp()
+    assert tape.cost(shared * shared).flops == 3 + 3
+
+
+def test_questions_after_backward_are_refused_clearly(rng):
+    y = leaf(rng, 1) * 2
+    y.backward()
+    with pytest.raises(AutogradError, match="freed"):
+        tape.cost(y)
+
+
+def test_drawing(rng, tmp_path):
+    x, w = Tensor(rng.standard_normal((2, 3))), leaf(rng, 4, 3)
+    result = (F.linear(x, w).tanh() * 2).sum()
+    svg = draw(result, tmp_path / "tape.svg", names={"input words": x, "loss": result})
+    text = "".join(ElementTree.parse(svg).getroot().itertext())
+    for word in ("Linear", "Tanh", "Multiply", "input words", "loss", "4 × 3"):
+        assert word in text
+    png = draw(result, tmp_path / "tape.png")
+    assert png.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and png.stat().st_size > 5000
+
+
+def test_drawing_mistakes(rng, tmp_path):
+    with pytest.raises(ValueError, match=r"\.svg, \.png or \.pdf, not 'tape.txt'"):
+        draw(leaf(rng, 1) * 2, tmp_path / "tape.txt")
+    with pytest.raises(ValueError, match="a leaf"):
+        draw(leaf(rng, 1), tmp_path / "tape.svg")
+    y = leaf(rng, 1)
+    for _ in range(500):
+        y = y + 1.0
+    with pytest.raises(ValueError, match="too large to read"):
+        draw(y, tmp_path / "tape.svg")
+
+
+CELLS = {"rnn": (rnn_cell, 1), "gru": (gru_cell, 3), "lstm": (lstm_cell, 4)}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_recurrent_cells_have_right_gradients(backend, rng, name):
+    cell, gates = CELLS[name]
+    weights = leaf(rng, gates * 2, 3), leaf(rng, gates * 2, 2), leaf(rng, gates * 2), leaf(rng, gates * 2)
+
+    def two_steps(x, h, c, *weights):
+        return unroll(cell, [x, x * 2], (h, c) if name == "lstm" else h, *weights)[-1] + c
+
+    gradcheck(two_steps, (leaf(rng, 2, 3), leaf(rng, 2, 2), leaf(rng, 2, 2), *weights))
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def test_lstm_against_the_formula_element_by_element(backend, rng):
+    x, h, c = rng.standard_normal(3), rng.standard_normal(2), rng.standard_normal(2)
+    W, R, b_w, b_r = (rng.standard_normal(s) for s in ((8, 3), (8, 2), (8,), (8,)))
+    gates = W @ x + b_w + R @ h + b_r
+    i, f, g, o = (gates[2 * n : 2 * n + 2] for n in range(4))
+    c_new = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    ours_h, ours_c = lstm_cell(Tensor(x[None]), (Tensor(h[None]), Tensor(c[None])), *map(Tensor, (W, R, b_w, b_r)))
+    np.testing.assert_allclose(ours_c.numpy()[0], c_new, rtol=1e-13)
+    np.testing.assert_allclose(ours_h.numpy()[0], sigmoid(o) * np.tanh(c_new), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "K, padding, dilation", [(1, 0, 1), (3, 1, 1), (3, 0, 2), (2, "same", 1), (4, "same", 3), (5, 2, 1)]
+)
+def test_convolution_against_the_definition(backend, rng, K, padding, dilation):
+    x, weight, bias = rng.standard_normal((2, 11, 3)), rng.standard_normal((4, 3, K)), rng.standard_normal(4)
+    y = conv1d(Tensor(x), Tensor(weight), Tensor(bias), padding, dilation).numpy()
+    reach = dilation * (K - 1)
+    left = reach // 2 if padding == "same" else padding
+    right = reach - left if padding == "same" else padding
+    assert y.shape == (2, 11 + left + right - reach, 4)
+    for b, t, o in np.ndindex(y.shape):
+        total = bias[o]
+        for k in range(K):
+            position = t + k * dilation - left
+            if 0 <= position < 11:
+                total += weight[o, :, k] @ x[b, position]
+        assert y[b, t, o] == pytest.approx(total, rel=1e-12)
+
+
+def test_convolution_gradients_and_mistakes(backend, rng):
+    gradcheck(lambda x, w, b: conv1d(x, w, b, "same", 2), (leaf(rng, 2, 6, 2), leaf(rng, 3, 2, 3), leaf(rng, 3)))
+    gradcheck(lambda x, w: conv1d(x, w, padding=2), (leaf(rng, 1, 3, 2), leaf(rng, 2, 2, 4)))
+    with pytest.raises(ValueError, match="reaches over 5 positions does not fit into 3"):
+        conv1d(leaf(rng, 1, 3, 2), leaf(rng, 2, 2, 5))
+    with pytest.raises(ValueError, match="x has 3 channels"):
+        conv1d(leaf(rng, 1, 3, 3), leaf(rng, 2, 2, 1))
