@@ -17,7 +17,8 @@ if getattr(kernels, "PROJECT", None) != PROJECT:
         "minitransformer's; install minitransformer in an environment of its own (make does), or: pip uninstall kernels"
     )
 
+from autograd.draw import draw  # noqa: E402
 from autograd.gradcheck import GradcheckError, gradcheck  # noqa: E402 - only after the check above
 from autograd.tensor import AutogradError, Function, MissingRule, Tensor, no_grad  # noqa: E402
 
-__all__ = ["AutogradError", "Function", "GradcheckError", "MissingRule", "Tensor", "gradcheck", "no_grad"]
+__all__ = ["AutogradError", "Function", "GradcheckError", "MissingRule", "Tensor", "draw", "gradcheck", "no_grad"]

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 COMMANDS = {
     "backends": "what works here, and why the rest does not",
     "gradcheck": "check every derivative rule on every backend, and print the worst errors",
+    "lessons": "run the lessons, each of which checks what it says",
 }
 
 EXAMPLES = """examples:
   minitransformer backends
   minitransformer gradcheck --backend numba
+  minitransformer lessons
 """
 
 
