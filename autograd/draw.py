@@ -7,7 +7,7 @@ their neighbours, which untangles most crossings."""
 from pathlib import Path
 from typing import Any
 
-from autograd.tensor import Tensor, _results_before_inputs
+from autograd.tensor import Tensor, inputs_before_results
 
 ROW, COLUMN, HEIGHT = 1.35, 2.1, 0.72
 COLOURS = {  # colour-blind safe (Okabe and Ito), light enough for black text
@@ -25,7 +25,7 @@ def draw(result: Tensor, path: str | Path, names: dict[str, Tensor] | None = Non
     path = Path(path)
     if path.suffix.lower() not in (".svg", ".png", ".pdf"):
         raise ValueError(f"the picture can be .svg, .png or .pdf, not {path.name!r}")
-    tensors = list(reversed(_results_before_inputs(result)))
+    tensors = inputs_before_results(result)
     if result.node is None:
         raise ValueError("this Tensor is a leaf: there is no tape to draw")
     known = {id(t) for t in tensors}

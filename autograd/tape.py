@@ -7,13 +7,13 @@ the tape but count as no step, unless `moves=True` is asked for.
 from collections import deque
 from collections.abc import Iterator
 
-from autograd.tensor import AutogradError, Function, Tensor, _results_before_inputs
+from autograd.tensor import AutogradError, Function, Tensor, inputs_before_results
 from kernels.contract import CONTRACT, Cost
 
 
 def functions(result: Tensor) -> list[Function]:
     """Every Function that result was computed by, each after the ones it needs."""
-    return [t.node for t in reversed(_results_before_inputs(result)) if t.node is not None]
+    return [t.node for t in inputs_before_results(result) if t.node is not None]
 
 
 def cost(result: Tensor, backward: bool = False) -> Cost:
@@ -31,7 +31,7 @@ def cost(result: Tensor, backward: bool = False) -> Cost:
 def depth(result: Tensor, moves: bool = False) -> int:
     """The number of steps in the longest chain that ends in result: what no parallel machine can shorten."""
     deepest: dict[int, int] = {}
-    for tensor in reversed(_results_before_inputs(result)):
+    for tensor in inputs_before_results(result):
         before = max((deepest.get(id(parent), 0) for parent in _inputs(tensor)), default=0)
         deepest[id(tensor)] = before + _length(tensor, moves)
     return deepest[id(result)]

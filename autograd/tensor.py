@@ -158,7 +158,9 @@ class Tensor:
             raise AutogradError("this Tensor depends on nothing that requires a gradient")
         owned: set[int] = set()
         pending = {id(self): self._first_gradient(gradient)}
-        for tensor in _results_before_inputs(self):
+        order = inputs_before_results(self)
+        while order:  # popping from the end frees each Tensor as soon as nobody needs it
+            tensor = order.pop()
             dy = pending.pop(id(tensor), None)
             if dy is None:
                 continue  # nothing flowed here: a rule returned None for it
@@ -306,8 +308,8 @@ def _array(value):
     return value.data if isinstance(value, Tensor) else value
 
 
-def _results_before_inputs(root: Tensor) -> list[Tensor]:
-    """Every Tensor that root was computed from, each before its inputs. No recursion: depth is only memory."""
+def inputs_before_results(root: Tensor) -> list[Tensor]:
+    """Every Tensor that root was computed from, each after its inputs. No recursion: depth is only memory."""
     finished: list[Tensor] = []
     seen: set[int] = set()
     stack: list[tuple[Tensor, bool]] = [(root, False)]
@@ -321,7 +323,6 @@ def _results_before_inputs(root: Tensor) -> list[Tensor]:
             if tensor.node is not None:
                 parents = reversed(tensor.node.parents())  # the stack turns them round again
                 stack.extend((parent, False) for parent in parents if id(parent) not in seen)
-    finished.reverse()
     return finished
 
 
