@@ -88,45 +88,47 @@ def _mean(values: list[float], otherwise: float) -> float:
 
 
 def _paint(tensors, places, bends, result, labels, path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg", force=False)
-    from matplotlib import pyplot as plt
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure  # not pyplot, which would meddle with the user's own windows
     from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
+    # boxes as wide as their longest line; 0.115 units a letter of 10 points at this scale
+    words = {id(t): _words(t, labels) for t in tensors}
+    wide = max(max(0.125 * len(title), 0.105 * len(detail)) for title, detail in words.values())
+    half = max(COLUMN * 0.44, wide / 2 + 0.1)
+    column = 2 * half / 0.88
     columns = [x for x, _ in places.values()]
     rows = 1 + max(row for _, row in places.values())
-    width, height = (max(columns) - min(columns) + 1) * COLUMN, rows * ROW
-    with plt.rc_context({"svg.fonttype": "none", "font.family": "sans-serif", "svg.hashsalt": "tape"}):
-        figure, axes = plt.subplots(figsize=(max(2.6, width * 0.72), max(1.6, height * 0.72)))
+    width, height = (max(columns) - min(columns) + 1) * column, rows * ROW
+    with rc_context({"svg.fonttype": "none", "font.family": "sans-serif", "svg.hashsalt": "tape"}):
+        figure = Figure(figsize=(max(2.6, width * 0.72), max(1.6, height * 0.72)))
+        axes = figure.subplots()
         for tensor in tensors:
             x, row = places[id(tensor)]
             kind = _kind(tensor, result)
             fill, edge = COLOURS[kind]
-            half = COLUMN * 0.44
-            centre = x * COLUMN, -row * ROW
+            centre = x * column, -row * ROW
             box = FancyBboxPatch(
                 (centre[0] - half, centre[1] - HEIGHT / 2), 2 * half, HEIGHT, boxstyle="round,pad=0,rounding_size=0.16",
                 facecolor=fill, edgecolor=edge, linewidth=1.3, zorder=2,
             )  # fmt: skip
             axes.add_patch(box)
-            title, detail = _words(tensor, labels)
+            title, detail = words[id(tensor)]
             axes.text(*centre, title, ha="center", va="bottom", fontsize=10, weight="bold", color="#1c1c1c", zorder=3)
             axes.text(centre[0], centre[1] - 0.06, detail, ha="center", va="top", fontsize=8, color="#444444", zorder=3)
             for parent in dict.fromkeys(_parents(tensor)):
                 way = [places[place] for place in (id(parent), *bends[id(parent), id(tensor)], id(tensor))]
                 axes.add_patch(
                     FancyArrowPatch(
-                        path=_curve([(x * COLUMN, -row * ROW) for x, row in way]), arrowstyle="-|>", mutation_scale=10,
+                        path=_curve([(x * column, -row * ROW) for x, row in way]), arrowstyle="-|>", mutation_scale=10,
                         color="#7a8b99", linewidth=1.1, zorder=1,
                     )
                 )  # fmt: skip
-        axes.set_xlim(min(columns) * COLUMN - COLUMN * 0.55, max(columns) * COLUMN + COLUMN * 0.55)
+        axes.set_xlim((min(columns) - 0.55) * column, (max(columns) + 0.55) * column)
         axes.set_ylim(-(rows - 1) * ROW - HEIGHT, HEIGHT)
         axes.set_aspect("equal")
         axes.axis("off")
         figure.savefig(path, dpi=160, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
-        plt.close(figure)
 
 
 def _curve(points):

@@ -5,6 +5,7 @@ Arguments that are not Tensors (ids, lengths, targets) are integer arrays and ha
 
 import numpy as np
 
+import kernels
 from autograd.operators import (
     absolute,
     add,
@@ -26,7 +27,7 @@ from autograd.operators import (
     var,
     where,
 )  # fmt: skip
-from autograd.shapes import astype, concatenate, expand, index, reshape, split, stack, swapaxes, transpose
+from autograd.shapes import astype, concatenate, expand, index, one_axis, reshape, split, stack, swapaxes, transpose
 from autograd.tensor import Function, Tensor
 
 __all__ = [
@@ -39,6 +40,8 @@ __all__ = [
 
 def rows(x):
     """(..., C) as (N, C): what the kernels work on."""
+    if x.ndim == 0 or x.shape[-1] == 0:
+        raise ValueError(f"at least one column is needed, not shape {x.shape}")
     return x.reshape(-1, x.shape[-1])
 
 
@@ -47,7 +50,22 @@ def integers(value, backend):
     array = value.data if isinstance(value, Tensor) else backend.asarray(value)
     if array.dtype.kind not in "iu":
         raise TypeError(f"integers are needed here, not {array.dtype}; use .astype('int64')")
-    return array
+    return array.copy()  # backward reads them again, and callers like to reuse the buffers of their batches
+
+
+def tensors(*values):
+    """Arrays as Tensors beside the Tensors among them; None stays None."""
+    known = next((value for value in values if isinstance(value, Tensor)), None)
+    backend = kernels.current() if known is None else known.backend
+    return tuple(v if v is None or isinstance(v, Tensor) else Tensor(v, backend=backend) for v in values)
+
+
+def flat_targets(targets, x, backend):
+    """Targets (...) for x (..., C) as (N): their shape must be that of x's leading axes, not only their number."""
+    targets = integers(targets, backend)
+    if targets.shape != x.shape[:-1]:
+        raise ValueError(f"targets have shape {targets.shape}, expected {x.shape[:-1]} for values of shape {x.shape}")
+    return targets.reshape(-1)
 
 
 class Linear(Function):
@@ -67,7 +85,7 @@ class Linear(Function):
 
 def linear(x, weight, bias=None):
     """x weightᵀ + bias.   x (..., C); weight (F, C); bias (F) → (..., F)"""
-    return Linear.apply(x, weight, bias)
+    return Linear.apply(*tensors(x, weight, bias))
 
 
 class Attention(Function):
@@ -96,6 +114,7 @@ def attention(q, k, v, is_causal=False, key_lengths=None, dropout_p=0.0, *, scal
     query_offset  position of the first query among the keys, for decoding with a cache
 
     A query that sees no key gives zeros and passes no gradient."""
+    q, k, v = tensors(q, k, v)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     lengths = None if key_lengths is None else integers(key_lengths, q.backend)
     seed = _fresh_seed() if seed is None and dropout_p > 0 else (seed or 0)
@@ -121,7 +140,7 @@ class LayerNorm(Function):
 
 def layer_norm(x, weight, bias, eps=1e-5):
     """Each row of x brought to mean 0 and variance 1, then scaled and shifted.   x (..., C); weight, bias (C)"""
-    return LayerNorm.apply(x, weight, bias, eps)
+    return LayerNorm.apply(*tensors(x, weight, bias), eps)
 
 
 class FeedForward(Function):
@@ -143,7 +162,7 @@ class FeedForward(Function):
 
 def feed_forward(x, w1, b1, w2, b2, activation="relu"):
     """activation(x w1ᵀ + b1) w2ᵀ + b2, activation relu, gelu or tanh.   x (..., C); w1 (F, C); w2 (E, F) → (..., E)"""
-    return FeedForward.apply(x, w1, b1, w2, b2, activation)
+    return FeedForward.apply(*tensors(x, w1, b1, w2, b2), activation)
 
 
 class Embedding(Function):
@@ -161,6 +180,7 @@ class Embedding(Function):
 
 def embedding(weight, ids):
     """Rows of a table.   weight (V, C); ids (...) integers → (..., C)"""
+    (weight,) = tensors(weight)
     return Embedding.apply(weight, integers(ids, weight.backend))
 
 
@@ -196,7 +216,8 @@ class LogSoftmax(Function):
 
 def _along(rule, x, axis):
     """Applies a rule for the last axis along any axis."""
-    axis = axis % x.ndim
+    (x,) = tensors(x)
+    axis = one_axis(axis, x.ndim)
     return rule.apply(x) if axis == x.ndim - 1 else rule.apply(x.swapaxes(axis, -1)).swapaxes(axis, -1)
 
 
@@ -229,7 +250,8 @@ def cross_entropy(logits, targets, ignore_index=None, label_smoothing=0.0):
     """Mean of -log softmax(logits)[target] over the targets that are not ignore_index.
 
     logits (..., V); targets (...) integers → a single number"""
-    targets = integers(targets, logits.backend).reshape(-1)
+    (logits,) = tensors(logits)
+    targets = flat_targets(targets, logits, logits.backend)
     return CrossEntropy.apply(reshape(logits, (-1, logits.shape[-1])), targets, ignore_index, label_smoothing)
 
 
@@ -238,6 +260,7 @@ class LinearCrossEntropy(Function):
     logits are at hand.   dloss ↦ dloss times them"""
 
     kernel = "linear_cross_entropy"
+    hands_over = True
 
     def forward(self, x, weight, bias, targets, *options):
         wanted = any(self.needs)
@@ -255,7 +278,8 @@ def linear_cross_entropy(x, weight, bias, targets, ignore_index=None, label_smoo
     """cross_entropy(linear(x, weight, bias), targets), the same number, without ever storing the logits whole.
 
     x (..., C); weight (V, C); bias (V) or None; targets (...) integers → a single number"""
-    targets = integers(targets, x.backend).reshape(-1)
+    x, weight, bias = tensors(x, weight, bias)
+    targets = flat_targets(targets, x, x.backend)
     return LinearCrossEntropy.apply(x, weight, bias, targets, ignore_index, label_smoothing)
 
 

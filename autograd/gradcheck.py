@@ -11,7 +11,8 @@ between the points, say), h is reduced.
 What is compared. For small inputs the full Jacobian: every input element against every output element. For large ones
 several random directions through each input, against random weights on the outputs. An entry passes when
     |analytic - numeric| ≤ rtol · max(|analytic|, |numeric|) + floor
-where floor is the rounding noise of the difference: NOISE units in the last place of f, divided by h.
+where floor is the rounding noise of the difference: NOISE units in the last place of f's largest value, divided by h.
+Where that noise drowns a derivative (a large constant was added, say), the check says that it cannot tell.
 
 Everything is in float64, and the function must be deterministic (give dropout a seed).
 """
@@ -75,9 +76,19 @@ def gradcheck(
             checks = _all_entries(probe, position)
         else:
             checks = _random_directions(probe, position, directions, rng)
-        for where, analytic, numeric, floor in checks:
+        largest, noise = 0.0, 0.0
+        for where, analytic, numeric, floor, doubt in checks:
             entries += np.size(analytic)
-            worst = max(worst, _compare(where, analytic, numeric, floor, rtol, fresh[position].shape, position))
+            _compare(where, analytic, numeric, floor, doubt, rtol, fresh[position].shape, position)
+            size = np.maximum(np.abs(analytic), np.abs(numeric))
+            clear = size > floor / rtol
+            worst = max(worst, float((np.abs(analytic - numeric)[clear] / size[clear]).max(initial=0.0)))
+            largest, noise = max(largest, float(size.max())), max(noise, float(floor.max()))
+        if noise * 1e-3 < largest < noise * 10:  # far below the noise it is a zero up to rounding
+            raise GradcheckError(
+                f"input {position}: derivatives of size {largest:.2g} drown in the rounding noise {noise:.2g} of the "
+                "function's values; subtract what is constant, or scale the function, so that they can be checked"
+            )
     return Report(entries, worst)
 
 
@@ -115,11 +126,14 @@ class _Probe:
             raise GradcheckError("the function gives different values when called twice; fix its seed")
         if not np.array_equal(self.values, self.value(), equal_nan=True):
             raise GradcheckError("the function gives other values under no_grad() than while recording")
-        self.scale = float(np.max(np.abs(self.values), initial=1e-300, where=np.isfinite(self.values)))
+        # the size of the rounding errors: each output by its own largest value
+        self.scale = np.concatenate([np.full(o.size, _largest(o.numpy())) for o in self.outputs])
 
     def _run(self) -> list[Tensor]:
         result = self.function(*self.inputs)
         outputs = list(result) if isinstance(result, tuple | list) else [result]
+        if not outputs:
+            raise GradcheckError("the function returned nothing to differentiate")
         for output in outputs:
             if not isinstance(output, Tensor):
                 raise GradcheckError(f"the function must return Tensors, not {type(output).__name__}")
@@ -163,8 +177,8 @@ class _Probe:
             raise GradcheckError(f"input {position} is {tensor.dtype}, its gradient {tensor.grad.dtype}")
         return np.array(tensor.grad.numpy())
 
-    def numeric(self, position: int, direction: np.ndarray) -> tuple[np.ndarray, float]:
-        """The derivative of all outputs along a direction of one input, and its noise floor."""
+    def numeric(self, position: int, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The derivative of all outputs along a direction of one input, its noise floor, and where it is in doubt."""
         tensor = self.inputs[position]
         centre = tensor.data.copy()
         backend = tensor.backend
@@ -183,9 +197,10 @@ class _Probe:
                 first, second = (4 * middle - coarse) / 3, (4 * fine - middle) / 3
                 best = (16 * second - first) / 15
                 floor = NOISE * np.finfo(np.float64).eps * self.scale / (h / 4)
-                doubt = np.abs(best - second) > 1e-8 * np.abs(best) + floor
+                settled = np.abs(best - second) <= 1e-8 * np.abs(best) + floor
+                doubt = ~(settled & np.isfinite(best))
                 if not doubt.any() or h < SMALLEST_STEP:
-                    return best, floor
+                    return best, floor, doubt
                 h /= 4
         finally:
             tensor.data = centre
@@ -203,10 +218,10 @@ def _all_entries(probe: _Probe, position: int):
     for column, where in enumerate(np.ndindex(shape)):
         direction = np.zeros(shape)
         direction[where] = 1.0
-        numeric, floor = probe.numeric(position, direction)
+        numeric, floor, doubt = probe.numeric(position, direction)
         if missing:
             _complain_if_missing(position, numeric, floor)
-        yield f"[{', '.join(map(str, where))}]", jacobian[:, column], numeric, floor
+        yield f"[{', '.join(map(str, where))}]", jacobian[:, column], numeric, floor, doubt
 
 
 def _random_directions(probe: _Probe, position: int, count: int, rng: np.random.Generator):
@@ -217,21 +232,18 @@ def _random_directions(probe: _Probe, position: int, count: int, rng: np.random.
         direction = rng.standard_normal(shape)
         direction /= np.linalg.norm(direction)
         gradient = probe.gradient(position, weights)
-        columns, floor = probe.numeric(position, direction)
-        noise = floor * float(np.linalg.norm(weights))
+        columns, floor, doubt = probe.numeric(position, direction)
+        noise = np.array([float(np.linalg.norm(weights * floor))])
         numeric = float(weights @ columns)
         if gradient is None:
             _complain_if_missing(position, np.array([numeric]), noise)
             gradient = np.zeros(shape)
-        yield (
-            f" along random direction {number}",
-            np.array([float((gradient * direction).sum())]),
-            np.array([numeric]),
-            noise,
-        )
+        where = f" along random direction {number}"
+        analytic = np.array([float((gradient * direction).sum())])
+        yield where, analytic, np.array([numeric]), noise, np.array([bool(doubt.any())])
 
 
-def _complain_if_missing(position: int, numeric: np.ndarray, floor: float) -> None:
+def _complain_if_missing(position: int, numeric: np.ndarray, floor: np.ndarray) -> None:
     if np.any(np.abs(numeric) > floor):
         raise GradcheckError(
             f"input {position} got no gradient at all, yet the function depends on it "
@@ -239,17 +251,28 @@ def _complain_if_missing(position: int, numeric: np.ndarray, floor: float) -> No
         )
 
 
-def _compare(where, analytic, numeric, floor, rtol, shape, position) -> float:
-    """Raises at an entry out of tolerance; returns the largest relative error among those that rise above noise."""
+def _compare(where, analytic, numeric, floor, doubt, rtol, shape, position) -> None:
+    """Raises at an entry out of tolerance, and names the worst."""
     size = np.maximum(np.abs(analytic), np.abs(numeric))
-    error = np.abs(analytic - numeric)
-    wrong = ~(error <= rtol * size + floor)  # written so that NaN counts as wrong
-    if wrong.any():
-        output = int(np.argmax(np.where(wrong, np.nan_to_num(error / (size + floor), nan=np.inf), -1)))
-        raise GradcheckError(
-            f"d output[{output}] / d input {position}{where}, input of shape {shape}: "
-            f"analytic {analytic[output]:.12g}, numeric {numeric[output]:.12g}, "
-            f"relative error {error[output] / max(size[output], 1e-300):.2g} (allowed {rtol:g})"
-        )
-    clear = size > floor / rtol
-    return float((error[clear] / size[clear]).max(initial=0.0))
+    with np.errstate(invalid="ignore"):
+        error = np.abs(analytic - numeric)
+    # written so that NaN counts as wrong; infinities pass any inequality, so they are named
+    wrong = ~(error <= rtol * size + floor) | ~np.isfinite(analytic) | ~np.isfinite(numeric)
+    if not wrong.any():
+        return
+    with np.errstate(invalid="ignore"):
+        relative = error / np.maximum(size, 1e-300)
+        badness = np.nan_to_num(error / (size + floor), nan=np.inf)
+    output = int(np.argmax(np.where(wrong, badness, -1)))
+    hint = ""
+    if doubt[output if doubt.size == wrong.size else 0]:
+        hint = "; the differences do not settle as the step shrinks: is there a kink, a jump or the edge of a domain?"
+    raise GradcheckError(
+        f"d output[{output}] / d input {position}{where}, input of shape {shape}: "
+        f"analytic {analytic[output]:.12g}, numeric {numeric[output]:.12g}, "
+        f"relative error {relative[output]:.2g} (allowed {rtol:g}){hint}"
+    )
+
+
+def _largest(values: np.ndarray) -> float:
+    return float(np.max(np.abs(values), initial=1e-300, where=np.isfinite(values)))

@@ -3,8 +3,7 @@
 y = f(a, b);  each class states y and the vector-Jacobian product: dy ↦ da, db."""
 
 import math
-
-import numpy as np
+import numbers
 
 from autograd.tensor import Function, Tensor
 
@@ -14,6 +13,8 @@ def tensor_like(value, model):
     precision does not, and the kernel will say so."""
     if isinstance(value, Tensor):
         return value
+    if not isinstance(value, numbers.Number) and not hasattr(value, "dtype"):
+        raise TypeError(f"a Tensor, an array or a number is needed here, not {type(value).__name__}")
     is_array = hasattr(value, "dtype") and getattr(value, "shape", ()) != ()
     if is_array and value.dtype.kind == "f":
         return Tensor(value, backend=model.backend)
@@ -99,7 +100,7 @@ class Divide(Function):
 
 
 class Power(Function):
-    """y = aᵇ.   dy ↦ dy b aᵇ⁻¹, dy y log a (0 where a = 0: the limit for b > 0)"""
+    """y = aᵇ.   dy ↦ dy b aᵇ⁻¹ (0 where b = 0), dy y log a (0 where a = 0: the limit for b > 0)"""
 
     kernel = "power"
 
@@ -112,7 +113,8 @@ class Power(Function):
         a, b, y = self.saved
         da = db = None
         if self.needs[0]:
-            slope = self.kernels.multiply(b, self.kernels.power(a, b - 1))
+            exponent = self.xp.where(b == 0, a.dtype.type(1), b) - 1  # for b = 0 anything but -1: 0 · 0⁻¹ is NaN
+            slope = self.kernels.multiply(b, self.kernels.power(a, exponent))
             da = unbroadcast(self.kernels, self.kernels.multiply(dy, slope), a.shape)
         if self.needs[1]:
             log_a = self.kernels.log(self.xp.where(a == 0, a.dtype.type(1), a))
@@ -206,7 +208,7 @@ class Where(Function):
     """y = a where the condition holds, else b.   dy ↦ dy where it holds, dy where it does not"""
 
     def forward(self, condition, a, b):
-        self.save(condition)
+        self.save(self.xp.array(condition))  # a copy: backward reads it again
         self.shapes = a.shape, b.shape
         return self.xp.where(condition, a, b)
 
@@ -285,6 +287,7 @@ def matmul(a, b):
 def where(condition, a, b):
     """Elements of a where the condition (a boolean array) holds, of b elsewhere."""
     a, b = both_tensors(a, b) if isinstance(a, Tensor) or isinstance(b, Tensor) else (Tensor(a), Tensor(b))
+    shapes.same_dtype("where", (a, b))
     return Where.apply(condition.data if isinstance(condition, Tensor) else condition, a, b)
 
 
@@ -296,10 +299,7 @@ def absolute(x):
 def axes_of(x, axis):
     """None, an int or several as a sorted tuple of axes counted from the front."""
     chosen = range(x.ndim) if axis is None else (axis if isinstance(axis, tuple | list) else (axis,))
-    for one in chosen:
-        if not -x.ndim <= one < x.ndim:
-            raise np.exceptions.AxisError(one, x.ndim)
-    axes = tuple(sorted(one % x.ndim for one in chosen))
+    axes = tuple(sorted(shapes.one_axis(one, x.ndim) for one in chosen))
     if len(set(axes)) != len(axes):
         raise ValueError(f"an axis is named twice in {axis}")
     return axes
@@ -342,3 +342,6 @@ def var(x, axis=None, keepdims=False, correction=0):
         raise ValueError(f"the variance of {n} values cannot be corrected by {correction}")
     centred = x - mean(x, axis, keepdims=True)
     return sum(centred * centred, axis, keepdims) * (1 / (n - correction))
+
+
+from autograd import shapes  # noqa: E402 - operators and shapes serve each other

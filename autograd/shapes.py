@@ -45,7 +45,10 @@ class Index(Function):
     are numbered, and the numbers picked by the same key say where each element of dy belongs, in a fixed order."""
 
     def forward(self, x, key):
-        self.shape, self.key = x.shape, key
+        parts = key if isinstance(key, tuple) else (key,)
+        # arrays in the key are copied: backward reads them again, and the caller may reuse them
+        kept = tuple(part.copy() if hasattr(part, "dtype") else part for part in parts)
+        self.shape, self.key = x.shape, kept if isinstance(key, tuple) else kept[0]
         return x[key]
 
     def backward(self, dy):
@@ -84,6 +87,19 @@ class Cast(Function):
         return dy.astype(self.dtype)
 
 
+def one_axis(axis, rank):
+    """An axis counted from the front, or an error: 2 must not silently mean 0."""
+    if not -rank <= axis < rank:
+        raise np.exceptions.AxisError(axis, rank)
+    return axis % rank
+
+
+def same_dtype(name, parts):
+    """Mixed precision is the caller's decision, not a silent promotion."""
+    if len({part.dtype for part in parts}) > 1:
+        raise ValueError(f"{name}: dtypes {' and '.join(str(part.dtype) for part in parts)} do not mix; cast one")
+
+
 def reshape(x, shape):
     """x under another shape; one size may be -1."""
     return Reshape.apply(x, tuple(shape) if isinstance(shape, tuple | list) else (shape,))
@@ -92,7 +108,7 @@ def reshape(x, shape):
 def transpose(x, axes=None):
     """x with its axes in this order; reversed if none is given."""
     axes = axes[0] if axes and isinstance(axes[0], tuple | list) else axes
-    order = tuple(range(x.ndim))[::-1] if axes is None else tuple(axis % x.ndim for axis in axes)
+    order = tuple(range(x.ndim))[::-1] if axes is None else tuple(one_axis(axis, x.ndim) for axis in axes)
     if sorted(order) != list(range(x.ndim)):
         raise ValueError(f"axes {axes} are not an order of the {x.ndim} axes of shape {x.shape}")
     return Transpose.apply(x, order)
@@ -100,6 +116,7 @@ def transpose(x, axes=None):
 
 def swapaxes(x, one, other):
     order = list(range(x.ndim))
+    one, other = one_axis(one, x.ndim), one_axis(other, x.ndim)
     order[one], order[other] = order[other], order[one]
     return Transpose.apply(x, tuple(order))
 
@@ -126,7 +143,8 @@ def concatenate(parts, axis=0):
     parts = list(parts)
     if not parts:
         raise ValueError("nothing to concatenate")
-    axis = axis % parts[0].ndim if parts[0].ndim else 0
+    same_dtype("concatenate", parts)
+    axis = one_axis(axis, parts[0].ndim)
     return Concatenate.apply(axis, *parts)
 
 
@@ -135,19 +153,19 @@ def stack(parts, axis=0):
     parts = list(parts)
     if not parts:
         raise ValueError("nothing to stack")
-    axis = axis % (parts[0].ndim + 1)
+    axis = one_axis(axis, parts[0].ndim + 1)
     return concatenate([part.reshape(part.shape[:axis] + (1,) + part.shape[axis:]) for part in parts], axis)
 
 
 def split(x, sections, axis=0):
     """x cut along an axis: into that many equal pieces, or into pieces of the given sizes."""
-    axis = axis % x.ndim
+    axis = one_axis(axis, x.ndim)
     length = x.shape[axis]
     if isinstance(sections, int):
         if sections < 1 or length % sections:
             raise ValueError(f"an axis of length {length} cannot be cut into {sections} equal pieces")
         sections = [length // sections] * sections
-    if sum(sections) != length:
+    if sum(sections) != length or min(sections) < 0:
         raise ValueError(f"pieces of sizes {list(sections)} do not add up to the axis of length {length}")
     pieces, start = [], 0
     for size in sections:
@@ -158,6 +176,8 @@ def split(x, sections, axis=0):
 
 def astype(x, dtype):
     """x as float32 or float64."""
+    if x.requires_grad and np.dtype(dtype).kind != "f":
+        raise TypeError(f"{np.dtype(dtype)} has no derivative; use .detach().numpy() to leave the graph")
     return x if x.dtype == np.dtype(dtype) else Cast.apply(x, np.dtype(dtype))
 
 

@@ -17,9 +17,10 @@ def functions(result: Tensor) -> list[Function]:
 
 
 def cost(result: Tensor, backward: bool = False) -> Cost:
-    """Flops and bytes of all kernels called on the way to result, from the contract's formulas.
+    """Flops and bytes of the kernels called by the Functions on the tape, from the contract's formulas. What was
+    computed without recording (from inputs that need no gradient, or under no_grad) is not on the tape.
 
-    backward: those of the derivative rules as well, as far as backward(retain_graph=True) has run them."""
+    backward: those of the derivative rules as well, as backward(retain_graph=True) ran them last."""
     total = Cost(0, 0, 0)
     for node in functions(result):
         calls = node.kernels.calls if backward else node.kernels.calls[: node.forward_calls]

@@ -9,6 +9,7 @@ A Tensor belongs to the backend that was in use when it was made, as it would be
 Functions run there. Two Tensors of different backends do not mix.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,18 +29,23 @@ class MissingRule(AutogradError):
     """A Function without a derivative rule was asked for its derivative."""
 
 
-class _Mode:
+class _Mode(threading.local):
+    """Whether operations are recorded: each thread decides for itself."""
+
     recording = True
+
+
+_mode = _Mode()
 
 
 @contextmanager
 def no_grad() -> Iterator[None]:
     """Inside, nothing is recorded: results need no gradient, and memory is freed at once."""
-    former, _Mode.recording = _Mode.recording, False
+    former, _mode.recording = _mode.recording, False
     try:
         yield
     finally:
-        _Mode.recording = former
+        _mode.recording = former
 
 
 class Tensor:
@@ -56,6 +62,8 @@ class Tensor:
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None, backend: Any = None):
         if isinstance(data, Tensor):
             raise TypeError("this is a Tensor already; use .detach(), or .data for the array")
+        if isinstance(data, list | tuple) and any(isinstance(part, Tensor) for part in data):
+            raise TypeError("a list of Tensors would lose their gradients; use autograd.functional.stack")
         self.backend = kernels.backend_of(data) if backend is None else backend
         if dtype is None and not hasattr(data, "dtype") and np.asarray(data).dtype.kind == "f":
             dtype = np.float32  # Python numbers carry no precision of their own
@@ -125,7 +133,8 @@ class Tensor:
                      "power": "__rpow__", "matmul": "__rmatmul__"}.get(ufunc.__name__)  # fmt: skip
         if method == "__call__" and reflected and len(inputs) == 2 and inputs[1] is self and not options:
             return getattr(self, reflected)(inputs[0])
-        if any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
+        comparing = ufunc.__name__ in ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+        if not comparing and any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
             raise TypeError(
                 f"numpy.{ufunc.__name__} would cut the gradient; use autograd.functional, or .numpy() on purpose"
             )
@@ -156,22 +165,28 @@ class Tensor:
         """
         if not self.requires_grad:
             raise AutogradError("this Tensor depends on nothing that requires a gradient")
-        owned: set[int] = set()
         pending = {id(self): self._first_gradient(gradient)}
         order = inputs_before_results(self)
+        for tensor in order:
+            if tensor.node is not None:
+                tensor.node.check_guards()
+        arrived: list[tuple[Tensor, Any]] = []
         while order:  # popping from the end frees each Tensor as soon as nobody needs it
             tensor = order.pop()
             dy = pending.pop(id(tensor), None)
             if dy is None:
                 continue  # nothing flowed here: a rule returned None for it
             if tensor.node is None:
-                _accumulate(tensor, dy, owned)
+                arrived.append((tensor, dy))
                 continue
             for parent, dx in tensor.node.input_gradients(dy, retain_graph):
                 known = pending.get(id(parent))
                 pending[id(parent)] = dx if known is None else parent.backend.add(known, dx)
             if not retain_graph:
                 tensor.node.release()
+        owned: set[int] = set()
+        for leaf, dy in arrived:  # only now: a rule that fails leaves no half of the gradients behind
+            _accumulate(leaf, dy, owned)
 
     def _first_gradient(self, gradient: Any):
         if gradient is None:
@@ -329,6 +344,8 @@ def inputs_before_results(root: Tensor) -> list[Tensor]:
 def _accumulate(leaf: Tensor, dy: Any, owned: set[int]) -> None:
     """leaf.grad += dy. The first time dy itself is kept, unless somebody else may hold it (a view, or an array that
     another leaf got as well): a gradient that is later scaled in place must not change a second one."""
+    if leaf.grad is not None and (not isinstance(leaf.grad, Tensor) or leaf.grad.shape != leaf.shape):
+        raise AutogradError(f".grad must be None or a Tensor of shape {leaf.shape}, not {leaf.grad!r}")
     if leaf.grad is None:
         shared = dy.base is not None or id(dy) in owned or not dy.flags.c_contiguous
         leaf.grad = Tensor(dy.copy() if shared else dy, backend=leaf.backend)
@@ -349,6 +366,7 @@ class Function:
     """
 
     kernel: str | None = None
+    hands_over = False  # whether backward may give away arrays that it saved
     rules: dict[str, type["Function"]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -386,9 +404,12 @@ class Function:
         backend = _common_backend(tensors)
         node = cls(backend)
         # asked before forward, which may save work or memory when no gradient will follow
-        node.needs = tuple(_Mode.recording and t is not None and t.requires_grad for t in tensors)
+        node.needs = tuple(_mode.recording and t is not None and t.requires_grad for t in tensors)
         arrays = [a.data if isinstance(a, Tensor) else a for a in arguments]
-        result = Tensor(node.xp.asarray(node.forward(*arrays)), backend=backend)
+        output = node.forward(*arrays)
+        if isinstance(output, tuple | list):
+            raise AutogradError(f"{node.name}.forward must return one array, not {len(output)}")
+        result = Tensor(node.xp.asarray(output), backend=backend)
         if any(node.needs):
             node.inputs = tensors
             node.forward_calls = len(node.kernels.calls)
@@ -408,7 +429,7 @@ class Function:
 
     def input_gradients(self, dy: Any, retain_graph: bool) -> Iterator[tuple[Tensor, Any]]:
         """Pairs of input and gradient, checked: a rule that returns nonsense is named here."""
-        self._check_guards()
+        del self.kernels.calls[self.forward_calls :]  # the notes of an earlier backward
         self.retained = retain_graph
         gradients = self.backward(dy)
         gradients = gradients if isinstance(gradients, tuple) else (gradients,)
@@ -426,6 +447,10 @@ class Function:
                     f"{self.name}.backward returned shape {tuple(dx.shape)} {dx.dtype} "
                     f"for input {position}, which has shape {tensor.shape} {tensor.dtype}"
                 )
+            if not self.hands_over and any(
+                dx is kept for kept in (*self.saved, *(t.data for t in self.inputs if t is not None))
+            ):
+                dx = dx.copy()  # a gradient is the receiver's to change
             yield tensor, dx
 
     def release(self) -> None:
@@ -441,7 +466,7 @@ class Function:
             if any(array is other or self.xp.may_share_memory(array, other) for other in reachable):
                 self.guards.append((array, self.kernels.backend.fingerprint(array)))
 
-    def _check_guards(self) -> None:
+    def check_guards(self) -> None:
         for array, mark in self.guards:
             if self.kernels.backend.fingerprint(array) != mark:
                 raise AutogradError(
@@ -469,6 +494,8 @@ class Recorder:
         self.calls: list[tuple[str, tuple]] = []
 
     def __getattr__(self, name: str):
+        if name.startswith("_") or name in self.__slots__:  # asked for while a copy is being made
+            raise AttributeError(name)
         run = getattr(self.backend, name)
 
         def noted(*args):

@@ -15,8 +15,9 @@ How an argument is written
     key_lengths (B) int <= S
     eps real, p rate, scale real, seed int, n count, flag flag, activation name, axes axes
 
-Costs are exact counts: a multiply-add is 2 flops, any other operation (also exp, tanh, sqrt, a comparison) is 1;
-reads and writes count the array elements that must cross memory once, whatever a tier does beyond that.
+Costs are counts: a multiply-add is 2 flops, any other operation (also exp, tanh, sqrt, a comparison) is 1; reads and
+writes count the array elements that must cross memory once, whatever a tier does beyond that. They follow from shapes
+and options alone: key lengths and ignored targets, which are values, are not looked at.
 """
 
 import math
@@ -232,10 +233,11 @@ def _sizes_without_check(kernel: Kernel, args: tuple):
 
 def _derived(given: dict[str, Any], sizes: dict[str, int]) -> dict[str, int]:
     """Sizes that follow from options: visible pairs of an attention, results of a broadcast or a product."""
-    derived = {}
+    derived = {"with_bias": int(bool(given.get("with_bias", given.get("bias") is not None)))}
+    derived["with_gradients"] = int(bool(given.get("with_gradients")))
     if "is_causal" in given:
         T, S = sizes["T"], sizes["S"]
-        offset = given["query_offset"]
+        offset = min(given["query_offset"], S)
         derived["P"] = sum(min(S, t + 1 + offset) for t in range(T)) if given["is_causal"] else T * S
     if "a" in given and "b" in given:
         a, b = given["a"].shape, given["b"].shape
@@ -299,6 +301,16 @@ def _axes_not_empty(name: str, given: dict[str, Any], sizes: dict[str, int]) -> 
         raise KernelError(f"{name}: an empty array of shape {given['x'].shape} has no largest element")
 
 
+def _adam_can_divide(name: str, given: dict[str, Any], _sizes: dict[str, int]) -> None:
+    if given["step"] < 1:
+        raise KernelError(f"{name}: steps count from 1, not {given['step']}")
+    for beta in ("beta1", "beta2"):
+        if not 0 <= given[beta] < 1:
+            raise KernelError(f"{name}: {beta} must be at least 0 and below 1, not {given[beta]}")
+    if not given["param"].flags.writeable:
+        raise KernelError(f"{name}: param is read-only, and shall be changed in place")
+
+
 def _scalar_gradient(name: str, given: dict[str, Any], _sizes: dict[str, int]) -> None:
     if given["dloss"].shape != ():
         raise KernelError(f"{name}: dloss must be a single number, not an array of shape {given['dloss'].shape}")
@@ -307,10 +319,10 @@ def _scalar_gradient(name: str, given: dict[str, Any], _sizes: dict[str, int]) -
 # ---------------------------------------------------------------------------------------------------- the table
 
 kernel("linear", "linear: x (N, C); weight (F, C); bias (F) | none", "y (N, F)",
-       "2*N*C*F + N*F", "N*C + F*C + F", "N*F")  # fmt: skip
+       "2*N*C*F + N*F*with_bias", "N*C + F*C + F*with_bias", "N*F")  # fmt: skip
 kernel("linear", "linear_backward: dy (N, F); x (N, C); weight (F, C); with_bias flag",
        "dx (N, C), dweight (F, C), dbias (F) or None",
-       "4*N*C*F + N*F", "N*F + N*C + F*C", "N*C + F*C + F")  # fmt: skip
+       "4*N*C*F + N*F*with_bias", "N*F + N*C + F*C", "N*C + F*C + F*with_bias")  # fmt: skip
 kernel("linear", "matmul: a (...); b (...)", "c (..., n, m)",
        "2*batch*rows*inner*columns", "M_a + M_b", "batch*rows*columns", _matrices_fit)  # fmt: skip
 
@@ -354,7 +366,8 @@ kernel("cross_entropy",
 kernel("linear_cross_entropy",
        f"linear_cross_entropy: x (N, C); weight (V, C); bias (V) | none; {LOSS}; with_gradients flag",
        "loss (), dx (N, C), dweight (V, C), dbias (V); the gradients are None unless asked for",
-       "6*N*C*V + 9*N*V", "N*C + V*C + V + N", "1 + N*C + V*C + V", _some_target_is_kept)  # fmt: skip
+       "2*N*C*V + (4 + with_bias)*N*V + with_gradients*(4*N*C*V + (3 + with_bias)*N*V)", "N*C + V*C + V*with_bias + N",
+       "1 + with_gradients*(N*C + V*C + V*with_bias)", _some_target_is_kept)  # fmt: skip
 
 kernel("embedding", "embedding: weight (V, C); ids (N) int < V", "y (N, C)", "0", "N*C + N", "N*C")
 kernel("embedding", "embedding_backward: dy (N, C); ids (N) int < V; V count", "dweight (V, C)",
@@ -363,7 +376,7 @@ kernel("dropout", "dropout: x (...); p rate; seed int", "y, shaped like x", "2*M
 kernel("adam",
        """adam: param (...); grad like param; m like param; v like param; lr real; beta1 real; beta2 real;
           eps real; weight_decay real; decoupled flag; step count""",
-       "nothing: param, m and v change in place", "14*M", "4*M", "3*M")  # fmt: skip
+       "nothing: param, m and v change in place", "14*M", "4*M", "3*M", _adam_can_divide)  # fmt: skip
 
 for _name, _flops in {"exp": 1, "log": 1, "sqrt": 1, "tanh": 1, "sigmoid": 3, "relu": 1, "gelu": 4}.items():
     kernel("elementwise", f"{_name}: x (...)", "y, shaped like x", f"{_flops}*M", "M", "M")

@@ -130,6 +130,9 @@ def _linear_cross_entropy(rng, dtype):
     arrays = normal(rng, dtype, 9, 4), normal(rng, dtype, 6, 4)
     yield "no bias, ignored targets", (*arrays, None, _targets(rng, 9, 6, 0.5), -1, 0.0)
     yield "label smoothing", (*arrays, normal(rng, dtype, 6), _targets(rng, 9, 6, 0.5), -1, 0.2)
+    # one row whose stride means nothing: NumPy calls it contiguous whatever the stride is
+    yield "one row, turned", (turned(rng, dtype, 1, 4), arrays[1], None, _targets(rng, 1, 6), None, 0.0)
+    yield "one row, reversed", (arrays[0][:1][::-1], arrays[1], None, _targets(rng, 1, 6), None, 0.0)
     views = strided(rng, dtype, 5, 4), turned(rng, dtype, 6, 4), strided(rng, dtype, 6)
     yield "views", (*views, _targets(rng, 10, 6)[::2], None, 0.0)
 
@@ -174,6 +177,7 @@ def _pairs(rng, dtype, positive=()):
 
 def _power(rng, dtype):
     yield from _pairs(rng, dtype, positive=(0,))
+    yield "to the power of zero", (np.array([1.5, 2.0], dtype), np.array([0.0, 0.0], dtype))
     yield "zero to a power", (np.array([0.0, 2.0], dtype), np.array([2.0, 3.0], dtype))
 
 

@@ -4,14 +4,14 @@ Matrix products go to NumPy's BLAS; everything around them is written out. Each 
 read and write, and notes what was tried and did not help.
 """
 
-import importlib.util
-
 import numpy
 
 
 def reason_against() -> str | None:
-    if importlib.util.find_spec("numba") is None:
-        return "Numba is not installed (pip install numba)"
+    try:
+        import numba  # noqa: F401 - installed is not enough: it must also load
+    except Exception as error:
+        return f"Numba cannot be imported ({error}); pip install numba"
     return None
 
 

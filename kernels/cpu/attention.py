@@ -203,8 +203,8 @@ def _options(q, k, key_lengths, is_causal, query_offset, scale, dropout_p, seed)
     """The options with exactly one type each, so that the kernels are compiled once a dtype."""
     lengths = np.full(q.shape[0], k.shape[2]) if key_lengths is None else key_lengths
     return (
-        np.ascontiguousarray(lengths, dtype=np.int64), bool(is_causal), int(query_offset), q.dtype.type(scale),
-        np.uint64(threshold(dropout_p)), keep_factor(dropout_p, q.dtype), key(seed),
+        np.ascontiguousarray(lengths, dtype=np.int64), bool(is_causal), min(int(query_offset), k.shape[2]),
+        q.dtype.type(scale), np.uint64(threshold(dropout_p)), keep_factor(dropout_p, q.dtype), key(seed),
     )  # fmt: skip
 
 

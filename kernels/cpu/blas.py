@@ -56,13 +56,12 @@ def _call(routine, c, a, b):
     rows, columns, inner = c.shape[0], c.shape[1], a.shape[0]
     routine(
         ROW_MAJOR, TRANSPOSED, AS_IS, rows, columns, inner, 1.0,
-        a.ctypes.data, a.strides[0] // a.itemsize, b.ctypes.data, b.strides[0] // b.itemsize,
-        1.0, c.ctypes.data, c.strides[0] // c.itemsize,
+        a.ctypes.data, rows, b.ctypes.data, columns, 1.0, c.ctypes.data, columns,
     )  # fmt: skip
 
 
 def add_transposed_product(c, a, b):
-    """c += aᵀ b.   c (n, m) in row order; a (k, n) and b (k, m) with neighbouring elements in their rows"""
+    """c += aᵀ b.   c (n, m); a (k, n); b (k, m), all contiguous in row order"""
     routine = _gemm(c.dtype.name)
     if routine is None:
         c += a.T @ b

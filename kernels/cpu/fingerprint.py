@@ -7,8 +7,15 @@ from numba import prange
 from kernels.cpu.jit import flat, kernel
 
 U = np.uint64
-PRIME, START = U(0x100000001B3), U(0xCBF29CE484222325)
+PRIME, START = U(0x9E3779B97F4A7C15), U(0xCBF29CE484222325)
 BLOCK = 8192  # words a task
+
+
+@kernel
+def mix(h, word):
+    """A product moves differences upwards only, and a sign is the topmost bit: the shift brings them down again."""
+    h = (h ^ U(word)) * PRIME
+    return h ^ (h >> U(32))
 
 
 @kernel(parallel=True)
@@ -18,13 +25,11 @@ def _fingerprint(partial, words):
         first, last = b * BLOCK, min(words.size, (b + 1) * BLOCK)
         aligned = first + (last - first) // 4 * 4
         for i in range(first, aligned, 4):
-            h0 = (h0 ^ U(words[i])) * PRIME
-            h1 = (h1 ^ U(words[i + 1])) * PRIME
-            h2 = (h2 ^ U(words[i + 2])) * PRIME
-            h3 = (h3 ^ U(words[i + 3])) * PRIME
+            h0, h1 = mix(h0, words[i]), mix(h1, words[i + 1])
+            h2, h3 = mix(h2, words[i + 2]), mix(h3, words[i + 3])
         for i in range(aligned, last):
-            h0 = (h0 ^ U(words[i])) * PRIME
-        partial[b] = ((h0 * PRIME ^ h1) * PRIME ^ h2) * PRIME ^ h3
+            h0 = mix(h0, words[i])
+        partial[b] = mix(mix(mix(h0, h1), h2), h3)
 
 
 def fingerprint(x):

@@ -12,9 +12,12 @@ of partial results whose number depends on the sizes alone, summed in order afte
 the number of threads changes a bit.
 """
 
+import hashlib
 import os
 import sys
 import time
+from functools import cache, wraps
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -22,15 +25,64 @@ from numba.core import event
 
 FLAGS = {"reassoc", "contract", "arcp", "nsz"}
 EXACT_FLAGS = {"contract", "nsz"}  # for code that splits a constant in two, which reassoc would undo
+SMALL = 30_000  # elements below which one thread is faster than two
 PARTIALS = 16  # tasks of a cross-row reduction: enough for many cores, few enough to add up at no cost
 
 
 def kernel(function=None, *, parallel=False, flags=FLAGS):
     """Compiles a function at its first call and keeps the machine code on disk for the next process."""
-    compiler = numba.njit(
-        cache=True, parallel=parallel, fastmath=flags, error_model="numpy", nogil=True
-    )  # error_model: 1/0 is inf, as everywhere in array code
-    return compiler if function is None else compiler(function)
+    if function is None:
+        return lambda f: kernel(f, parallel=parallel, flags=flags)
+    if parallel and not numba.config.DISABLE_JIT:
+        return _threaded(_compiled(function, True, flags))
+    return _compiled(function, parallel, flags)
+
+
+def _threaded(dispatcher):
+    """Small arrays are worked on by the calling thread alone: waking the others costs tens of microseconds, and
+    milliseconds while they still spin in BLAS. The number of threads changes no bit."""
+
+    @wraps(dispatcher.py_func)
+    def call(*args):
+        if max(arg.size for arg in args if isinstance(arg, np.ndarray)) >= SMALL:
+            return dispatcher(*args)
+        threads = numba.get_num_threads()
+        numba.set_num_threads(1)
+        try:
+            return dispatcher(*args)
+        finally:
+            numba.set_num_threads(threads)
+
+    return call
+
+
+def _compiled(function, parallel, flags):
+    options = {"parallel": parallel, "fastmath": flags, "error_model": "numpy", "nogil": True}  # numpy: 1/0 is inf
+    try:
+        return _outdated_with_the_tier(numba.njit(cache=True, **options)(function))
+    except RuntimeError:  # Numba found no folder that it may write to
+        _say_once("Numba kernels cannot be kept on disk (no folder to write to), so each process compiles its own;")
+        return numba.njit(**options)(function)
+
+
+def _outdated_with_the_tier(dispatcher):
+    """Ties the cache to every file of this folder. Numba looks at the function's own file only, and would go on using
+    machine code into which an older version of a helper from another file was inlined."""
+    cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if hasattr(cache_file, "_source_stamp"):
+        cache_file._source_stamp = (cache_file._source_stamp, _digest())
+    return dispatcher
+
+
+@cache
+def _digest():
+    parts = [file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py"))]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+@cache
+def _say_once(text):
+    sys.stderr.write(f"{text} set NUMBA_CACHE_DIR to change that\n")
 
 
 def contiguous(array):

@@ -26,4 +26,4 @@ def philox(c0, c1, c2, c3, seed):
 
 def key(seed):
     """A seed of any size and sign as the 64-bit key."""
-    return U(seed & 0xFFFFFFFFFFFFFFFF)
+    return U(int(seed) & 0xFFFFFFFFFFFFFFFF)

@@ -2,7 +2,9 @@
 
 Key s is visible to query t when s < key_lengths[b] and, if causal, s ≤ t + query_offset. A query that sees no key
 gives a row of zeros, passes no gradient, and has lse = -inf: the softmax over an empty set is taken as nothing.
-Dropout acts on the probabilities (after the softmax), with the mask of dropout.attention_keep.
+Dropout acts on the probabilities (after the softmax), with the mask of dropout.attention_keep. What stands behind
+key_lengths is never read. A hidden later key is read with weight 0, so that finite numbers there change nothing; NaN
+or infinity there may reach earlier queries, since 0 · NaN is NaN.
 """
 
 import numpy as np
@@ -18,8 +20,16 @@ def visible(shape, key_lengths, is_causal, query_offset):
     if key_lengths is not None:
         mask &= s < np.asarray(key_lengths).reshape(B, 1, 1, 1)
     if is_causal:
-        mask &= s <= t + query_offset
+        mask &= s <= t + min(query_offset, S)
     return mask
+
+
+def without_padding(x, key_lengths):
+    """Zeros in place of keys or values that do not exist: whatever stands there, 0 · NaN included, must not matter."""
+    if key_lengths is None:
+        return x
+    exists = np.arange(x.shape[2]) < np.asarray(key_lengths)[:, None]
+    return np.where(exists[:, None, :, None], x, x.dtype.type(0))
 
 
 def scores(q, k, key_lengths, is_causal, query_offset, scale):
@@ -35,6 +45,7 @@ def exp_shifted(s, shift):
 
 def attention(q, k, v, key_lengths, is_causal, query_offset, scale, dropout_p, seed):
     """q (B, H, T, D); k, v (B, H, S, D) → out (B, H, T, D), lse (B, H, T) = log Σ_s exp(score)"""
+    k, v = without_padding(k, key_lengths), without_padding(v, key_lengths)
     s = scores(q, k, key_lengths, is_causal, query_offset, scale)
     top = s.max(axis=-1)
     total = exp_shifted(s, top).sum(axis=-1)
@@ -50,6 +61,7 @@ def attention_backward(dout, q, k, v, out, lse, key_lengths, is_causal, query_of
     dv = (p z)ᵀ dout;  dp = z · dout vᵀ;  ds = p (dp - Σ_s p dp);  dq = scale · ds k;  dk = scale · dsᵀ q.
     Σ_s p dp equals Σ_d dout out, which is why forward's out is among the arguments."""
     scale = q.dtype.type(scale)
+    k, v = without_padding(k, key_lengths), without_padding(v, key_lengths)
     p = exp_shifted(scores(q, k, key_lengths, is_causal, query_offset, scale), lse)
     z = attention_keep(p.shape, dropout_p, seed, p.dtype)
     dv = (p * z).swapaxes(-1, -2) @ dout

@@ -19,7 +19,9 @@ def cross_entropy(logits, targets, ignore_index, label_smoothing):
     top = logits.max(axis=1)
     lse = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
     chosen = logits[np.arange(len(targets)), np.where(kept, targets, 0)]
-    losses = lse - (1 - eps) * chosen - eps * logits.mean(axis=1)
+    losses = lse - (1 - eps) * chosen
+    if eps > 0:  # a logit of -inf is allowed without smoothing, and 0 · -inf would be NaN
+        losses = losses - eps * logits.mean(axis=1)
     return np.asarray(losses[kept].mean(), dtype=logits.dtype), lse
 
 

@@ -53,8 +53,9 @@ def tanh_backward(dy, y):
 
 
 def sigmoid(x):
-    """1/(1 + exp(-x)), written through tanh because that cannot overflow"""
-    return (1 + np.tanh(x / 2)) / 2
+    """1/(1 + exp(-x)), through exp(-|x|), which cannot overflow and keeps the small values on the left"""
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, e) / (1 + e)
 
 
 def sigmoid_backward(dy, y):

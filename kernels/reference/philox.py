@@ -14,6 +14,7 @@ HALF = np.uint64(32)
 def philox(c0, c1, c2, c3, seed):
     """Four arrays of random 32-bit words (held in uint64) from four counter words, arrays or ints, and a key."""
     c0, c1, c2, c3 = (np.asarray(c, dtype=np.uint64) for c in (c0, c1, c2, c3))
+    seed = int(seed)
     key0, key1 = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
     for _ in range(10):
         product0 = c0 * np.uint64(MULTIPLIERS[0])

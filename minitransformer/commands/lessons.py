@@ -85,7 +85,9 @@ def _run_lesson(script: Path, arguments: argparse.Namespace) -> tuple[int, Path]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with (
         log.open("w") as kept,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as process,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        ) as process,
     ):
         assert process.stdout is not None
         for line in process.stdout:

@@ -20,6 +20,7 @@ from mutants import mutants
 
 import kernels
 from autograd import Function, Tensor, functional, gradcheck, operators, shapes
+from autograd.examples import EXAMPLES
 from kernels.samples import samples
 
 # Functions that are part of a backward rule without being named after it: where they live, and whose samples run them.
@@ -69,17 +70,6 @@ def leaf(*shape):
     return Tensor(np.random.default_rng(len(shape)).standard_normal(shape), requires_grad=True)
 
 
-MASK = np.array([[True, False, True], [False, True, False]])
-COMPOSED = {  # rules without a kernel of their own
-    "Where": lambda: (lambda a, b: functional.where(MASK, a, b), (leaf(2, 3), leaf(3))),
-    "Reshape": lambda: (lambda x: x.reshape(3, 2) * leaf(3, 2), (leaf(2, 3),)),
-    "Transpose": lambda: (lambda x: x.transpose(1, 2, 0), (leaf(2, 3, 4),)),
-    "Expand": lambda: (lambda x: x.expand(4, 2, 3), (leaf(2, 1),)),
-    "Index": lambda: (lambda x: (x[1:, ::2], x[[0, 1, 1]], x[:, [2, 0]]), (leaf(2, 3),)),
-    "Concatenate": lambda: (lambda a, b: functional.concatenate([a, b, a], axis=1), (leaf(2, 3), leaf(2, 2))),
-}
-
-
 def check_cast():
     """float32 has too few digits for differences, but casting is linear: the gradient is the upstream one."""
     x = leaf(2, 3)
@@ -118,6 +108,14 @@ def survives(check) -> bool:
     return True
 
 
+def must_pass(check, name):
+    """The right rule, under the very same check: without this, a broken check would catch everything."""
+    try:
+        check()
+    except Exception as error:
+        raise SystemExit(f"{name} fails before it is broken: {error}") from error
+
+
 def kernel_mutants(tier):
     """(rule, description, survived) for every mutant of the backward kernels of a tier."""
     folder = importlib.import_module(f"kernels.{tier}")
@@ -138,6 +136,7 @@ def kernel_mutants(tier):
         module = importlib.import_module(f"kernels.{tier}.{file}")
         original = getattr(module, name)
         users = [m for m in list(sys.modules.values()) if getattr(m, name, None) is original]
+        must_pass(lambda names=checked: [check_kernel(n) for n in names], name)
         for description, source in mutants(original):
             scope = dict(vars(module))
             exec(compile(source, f"<mutant of {name}>", "exec"), scope)
@@ -165,6 +164,7 @@ def rule_mutants():
                 continue
             original = rule.backward
             checks = checks_of(rule)
+            must_pass(lambda checks=checks: [check() for check in checks], name)
             for description, source in mutants(original):
                 scope = dict(vars(module))
                 exec(compile(source, f"<mutant of {name}>", "exec"), scope)
@@ -192,10 +192,10 @@ def checks_of(rule):
         return [lambda: check_kernel(rule.kernel), *direct]
     if direct:
         return direct
-    if rule.__name__ in COMPOSED:
-        return [lambda: gradcheck(*COMPOSED[rule.__name__]())]
+    if rule.__name__ in EXAMPLES:
+        return [lambda: gradcheck(*EXAMPLES[rule.__name__]())]
     users = [r for r in Function.rules.values() if issubclass(r, rule)]  # a base class: its subclasses are checked
-    assert users, f"{rule.__name__} has neither a kernel nor an example in COMPOSED"
+    assert users, f"{rule.__name__} has neither a kernel nor an example"
     return [lambda name=user.kernel: check_kernel(name) for user in users]
 
 

@@ -239,3 +239,50 @@ def test_strongly_curved_functions_pass(backend, function):
 def test_inputs_and_outputs_of_any_size(backend, rng, scale):
     x = Tensor(rng.uniform(0.5, 1.5, 4) * scale, requires_grad=True)
     assert gradcheck(lambda x: x * x, (x,))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_an_infinite_gradient_is_wrong(backend, value):
+    x = Tensor(np.array([1.0, 2.0]), requires_grad=True)
+    with pytest.raises(GradcheckError, match="analytic -?inf"):
+        gradcheck(with_rule(lambda self, dy: np.where(self.x > 1.5, value, 2 * dy * self.x)), (x,))
+
+
+class WrongReciprocal(Function):
+    def forward(self, x):
+        return 1 / x
+
+    def backward(self, dy):
+        return 17 * dy
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("point", [0.01, 0.005])
+def test_near_a_pole_the_step_shrinks(backend, point):
+    """The first step lands on or beyond the pole, where differences are infinite or meaningless."""
+    x = Tensor(np.array([point]), requires_grad=True)
+    with pytest.raises(GradcheckError, match="analytic 17"):
+        gradcheck(WrongReciprocal.apply, (x,))
+    assert gradcheck(lambda x: 1 / x, (x,))
+    assert gradcheck(lambda x: x.log() + x.sqrt(), (x,))
+
+
+def test_a_large_neighbour_does_not_hide_a_wrong_rule(backend):
+    x = Tensor(np.array([1.0, 2.0]), requires_grad=True)
+    with pytest.raises(GradcheckError, match="relative error 0.33"):
+        gradcheck(lambda x: (x[:1] * 1e12, with_rule(lambda self, dy: 3 * dy * self.x)(x)), (x,))
+
+
+def test_what_cannot_be_told_is_not_called_right(backend):
+    x = Tensor(np.array([1.0, 2.0]), requires_grad=True)
+    with pytest.raises(GradcheckError, match="drown in the rounding noise"):
+        gradcheck(lambda x: with_rule(lambda self, dy: 3 * dy * self.x)(x) + 1e12, (x,))
+
+
+def test_a_kink_is_suspected(backend):
+    with pytest.raises(GradcheckError, match="is there a kink"):
+        gradcheck(
+            lambda x: (x * x).sqrt() ** 1.5 * 0 + F.relu(x + 1e-7), Tensor(np.zeros(1) + 1e-9, requires_grad=True)
+        )
+    with pytest.raises(GradcheckError, match="nothing to differentiate"):
+        gradcheck(lambda x: [], Tensor(np.ones(1), requires_grad=True))

@@ -92,6 +92,8 @@ CASES = {
         lambda h, x, *w: torch._VF.gru_cell(x, h, *w)),
     "lstm": ([STATE, *CELL[4]], lambda c, x, h, *w: lstm_cell(x, (h, c), *w)[0],
         lambda c, x, h, *w: torch._VF.lstm_cell(x, (h, c), *w)[0]),
+    "lstm, cell state": ([STATE, *CELL[4]], lambda c, x, h, *w: lstm_cell(x, (h, c), *w)[1],
+        lambda c, x, h, *w: torch._VF.lstm_cell(x, (h, c), *w)[1]),
     "conv1d": ([rng.standard_normal((2, 9, 3)), rng.standard_normal((4, 3, 3)), BIAS],
         lambda x, w, b: conv1d(x, w, b, padding=2, dilation=2),
         lambda x, w, b: functional.conv1d(x.transpose(1, 2), w, b, padding=2, dilation=2).transpose(1, 2)),

@@ -430,3 +430,122 @@ def test_handing_gradients_over_does_not_spoil_a_second_backward(backend, rng):
     weight.grad = None
     loss.backward()
     np.testing.assert_array_equal(weight.grad.numpy(), first)
+
+
+def test_ids_targets_and_masks_may_be_reused_after_the_forward_pass(backend):
+    """Batches live in buffers that are filled again; the rules keep copies of what they read twice."""
+    weight = leaf(np.ones((4, 2)))
+    ids, targets, mask, key = np.array([0, 1]), np.array([0, 1]), np.array([True, False]), np.array([0, 0])
+    results = [
+        F.embedding(weight, ids).sum(), F.cross_entropy(weight[:2], targets), F.where(mask, weight[:2, 0], 0.0).sum(),
+        weight[key].sum(),
+    ]  # fmt: skip
+    expected = []
+    for result in results:
+        weight.grad = None
+        result.backward(retain_graph=True)
+        expected.append(weight.grad.numpy().copy())
+    ids[:], targets[:], mask[:], key[:] = 3, 1, True, 2
+    for result, gradient in zip(results, expected, strict=True):
+        weight.grad = None
+        result.backward()
+        np.testing.assert_array_equal(weight.grad.numpy(), gradient)
+
+
+@pytest.mark.parametrize("change", [lambda x: x.__imul__(-1), lambda x: x.__imul__(2)])
+def test_sign_and_scale_changes_are_detected(backend, change):
+    x = leaf(np.arange(1.0, 9.0))
+    y = (x * x).sum()
+    change(x.data)
+    with pytest.raises(AutogradError, match="changed in place"):
+        y.backward()
+
+
+def test_a_failed_backward_leaves_no_half_result(backend):
+    a, b = leaf([1.0]), leaf([2.0])
+    y = a * a + b
+    a.data[0] = 5
+    for _ in range(2):  # and the second attempt names the same cause
+        with pytest.raises(AutogradError, match="changed in place"):
+            y.backward()
+    assert a.grad is None and b.grad is None
+
+
+def test_a_gradient_never_aliases_data_or_saved_arrays(backend):
+    class Half(Function):
+        def forward(self, x):
+            self.save(x)
+            return x * x / 2
+
+        def backward(self, dy):
+            return self.saved[0]
+
+    x = leaf([1.0, 2.0])
+    Half.apply(x).backward(np.ones(2))
+    x.grad.data *= 10
+    assert x.numpy().tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda x: F.softmax(x, axis=2), lambda x: F.concatenate([x, x], axis=7), lambda x: F.stack([x, x], axis=7),
+        lambda x: F.split(x, 2, axis=5), lambda x: x.transpose(0, 3), lambda x: x.swapaxes(0, 2),
+        lambda x: F.softmax(Tensor(1.0)),
+    ],
+)  # fmt: skip
+def test_an_axis_out_of_range_does_not_wrap_round(backend, mistake):
+    with pytest.raises(np.exceptions.AxisError):
+        mistake(Tensor(np.ones((2, 2))))
+
+
+def test_more_mistakes_are_explained(backend):
+    x, single = leaf(np.ones((2, 3))), leaf(np.ones((2, 3)), "float32")
+    for mistake, error, message in (
+        (lambda: x + None, TypeError, "a number is needed here, not NoneType"),
+        (lambda: F.where(np.array(True), x, "a"), TypeError, "not str"),
+        (lambda: x.astype("int64"), TypeError, "has no derivative"),
+        (lambda: F.concatenate([x, single]), ValueError, "do not mix; cast one"),
+        (lambda: F.where(np.array(True), x, single), ValueError, "do not mix"),
+        (lambda: F.split(x, [5, -2], axis=1), ValueError, "do not add up"),
+        (lambda: F.cross_entropy(Tensor(np.ones((2, 3, 4))), np.zeros((3, 2), int)), ValueError, "targets have shape"),
+        (lambda: Tensor([x, x]), TypeError, "use autograd.functional.stack"),
+        (lambda: F.linear(Tensor(1.0), x), ValueError, "at least one column"),
+    ):
+        with pytest.raises(error, match=message):
+            mistake()
+    x.grad = Tensor(np.ones((2, 2)))
+    with pytest.raises(AutogradError, match=r"\.grad must be None or a Tensor of shape \(2, 3\)"):
+        x.sum().backward()
+
+
+def test_plain_arrays_are_taken_too(backend, rng):
+    q = rng.standard_normal((1, 1, 3, 2))
+    weight = leaf(rng.standard_normal((4, 2)))
+    assert F.attention(q, q, q).shape == q.shape
+    assert F.linear(q, weight).requires_grad
+
+
+def test_to_the_power_of_zero(backend):
+    x = leaf([0.0, 2.0])
+    (x**0).sum().backward()
+    assert x.grad.numpy().tolist() == [0, 0]
+
+
+def test_each_thread_records_for_itself(backend):
+    from threading import Event, Thread
+
+    inside, done = Event(), Event()
+
+    def other():
+        with no_grad():
+            inside.set()
+            done.wait(10)
+
+    thread = Thread(target=other)
+    thread.start()
+    inside.wait(10)
+    recorded = (leaf([1.0]) * 2).requires_grad
+    done.set()
+    thread.join()
+    assert recorded

@@ -102,7 +102,7 @@ def test_rows_of_any_shape(N, C, seed):
         )
 
 
-NASTY = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-300, -1e-300, 88.0, -750.0, 1.5]
+NASTY = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-300, -1e-300, 88.0, -750.0, -40.0, 1.5]
 
 
 @pytest.mark.parametrize("name", ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "softmax", "log_softmax"])
@@ -176,3 +176,28 @@ def test_accumulating_product_without_the_library(rng, monkeypatch):
         result = c.copy()
         blas.add_transposed_product(result, a, b)
         np.testing.assert_allclose(result, expected, rtol=1e-13)
+
+
+def test_a_masked_logit_is_allowed(backend):
+    """-inf for a word that cannot come: without label smoothing the loss is the one over the rest."""
+    loss, lse = backend.cross_entropy(np.array([[0.0, -np.inf, 0.0]]), np.array([0]), None, 0.0)
+    assert loss == pytest.approx(np.log(2), rel=1e-15) and lse[0] == pytest.approx(np.log(2), rel=1e-15)
+
+
+def test_what_stands_behind_the_keys_is_never_read(backend, rng):
+    q, k, v, dout = (rng.standard_normal((1, 2, 5, 4)) for _ in range(4))
+    lengths = np.array([3])
+    options = (lengths, False, 0, 0.5, 0.0, 0)
+    clean = backend.attention(q, k, v, *options)
+    gradients = backend.attention_backward(dout, q, k, v, *clean, *options)
+    for array in (k, v):
+        array[:, :, 3:] = np.nan
+    assert all(np.array_equal(a, b) for a, b in zip(clean, backend.attention(q, k, v, *options), strict=True))
+    again = backend.attention_backward(dout, q, k, v, *clean, *options)
+    assert all(np.array_equal(a, b) for a, b in zip(gradients, again, strict=True))
+
+
+def test_an_enormous_offset_sees_everything(backend, rng):
+    q = rng.standard_normal((1, 1, 4, 3))
+    everything = backend.attention(q, q, q, None, False, 0, 0.5, 0.0, 0)[0]
+    assert np.array_equal(backend.attention(q, q, q, None, True, 2**70, 0.5, 0.0, 0)[0], everything)

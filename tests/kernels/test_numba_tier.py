@@ -146,3 +146,24 @@ def test_the_first_compile_is_announced_and_the_second_process_is_silent(tmp_pat
     )  # fmt: skip
     assert "compiling Numba kernels" in first.stderr and "softmax" in first.stderr
     assert (second.returncode, second.stderr) == (0, "")
+
+
+def test_the_cache_follows_every_file_of_the_tier(tmp_path):
+    """A helper inlined from another file: a change there must not leave old machine code in use."""
+    import shutil
+
+    shutil.copytree(ROOT / "kernels", tmp_path / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    code = (
+        "import numpy as np, kernels; one = np.ones((1, 1)); "
+        "print(kernels.backend('numba').feed_forward(one, one, one[0], one, one[0], 'relu')[0].item())"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "MINITRANSFORMER_QUIET": "1"}
+    results = []
+    for source in ("return 0 if x <= 0 else x", "return 0 if x <= 0 else 1000.0"):
+        helper = tmp_path / "kernels/cpu/elementwise.py"
+        helper.write_text(helper.read_text().replace("return 0 if x <= 0 else x", source))
+        run = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        results.append(float(run.stdout))
+    assert results == [3.0, 1001.0]

@@ -86,7 +86,8 @@ def test_exp_at_the_edges(dtype):
 def test_adam_against_the_formula_written_out(backend, rng, decoupled, dtype):
     param, grad, m, v = (rng.standard_normal(37).astype(dtype) for _ in range(4))
     v = np.abs(v)
-    lr, beta1, beta2, eps, decay, step = 0.1, 0.9, 0.99, 1e-3, 0.05, 3
+    v *= 1e-3  # so that 1 - beta2 matters, which has few digits in float32
+    lr, beta1, beta2, eps, decay, step = 0.1, 0.9, 0.999, 1e-3, 0.05, 3
     expected = []
     for p, g, m_old, v_old in zip(*(a.astype(float) for a in (param, grad, m, v)), strict=True):
         if decoupled:
@@ -122,8 +123,12 @@ def test_fingerprint_sees_every_change(backend, rng, dtype):
             changed = x.copy()
             changed[position] = np.nextafter(changed[position], np.inf, dtype=dtype)  # a single bit
             assert backend.fingerprint(changed) != mark
+        assert backend.fingerprint(-x) != mark and backend.fingerprint(2 * x) != mark
         if size > 1:
             assert backend.fingerprint(x[::-1]) != mark
+            flipped = x.copy()
+            flipped[[0, -1]] *= -1  # two signs: two topmost bits, which must not cancel
+            assert backend.fingerprint(flipped) != mark
             swapped = x.copy()
             swapped[[0, -1]] = swapped[[-1, 0]]
             assert backend.fingerprint(swapped) != mark
@@ -139,3 +144,14 @@ def test_sum_of_nothing(backend):
     assert backend.sum(np.zeros((0, 3)), (0,)).tolist() == [0, 0, 0]
     assert backend.sum(np.zeros((3, 0)), (1,)).tolist() == [0, 0, 0]
     assert backend.sum(np.zeros((0, 3)), (1,)).shape == (0,)
+
+
+def test_seeds_may_be_numpy_integers(backend):
+    for seed in (np.int64(5), np.int32(5), np.uint64(5)):
+        assert np.array_equal(backend.dropout(np.ones(9), 0.5, seed), backend.dropout(np.ones(9), 0.5, 5))
+
+
+@pytest.mark.parametrize("step, beta, message", [(0, 0.9, "count from 1"), (1, 1.0, "beta1 must be")])
+def test_adam_refuses_to_divide_by_zero(backend, step, beta, message):
+    with pytest.raises(kernels.KernelError, match=message):
+        backend.adam(*(np.ones(2) for _ in range(4)), 0.1, beta, 0.99, 1e-8, 0.0, False, step)

@@ -56,7 +56,7 @@ sys.exit(main(["gradcheck", "--backend", "numpy", "tanh", "exp"]))
     [
         (["frobnicate"], "invalid choice: 'frobnicate'"),
         (["gradcheck", "--backend", "tpu"], "unknown backend 'tpu'; available here: numpy"),
-        (["gradcheck", "soft_max"], "no kernel is called 'soft_max'"),
+        (["gradcheck", "soft_max"], "no rule is called 'soft_max'"),
         (["backends", "--colour"], "unrecognized arguments: --colour"),
     ],
 )

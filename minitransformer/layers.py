@@ -1,0 +1,257 @@
+"""The layers of a transformer, with PyTorch's names and weight layout (out × in), so that weights carry over.
+
+Shapes: B batch, T query positions, S key positions, C model width, H heads, D = C/H, F feed-forward width,
+V vocabulary. All layers work on (B, T, C). `init` makes the weights; a layer on its own starts from seed 0.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import autograd.functional as F
+from autograd import Tensor
+from kernels.contract import ACTIVATIONS
+from minitransformer.module import Init, Module
+
+
+class Dropout(Module):
+    """Sets a part p of the numbers to zero while training, and scales up the rest."""
+
+    def __init__(self, p: float, *, init: Init | None = None):
+        if not 0 <= p < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, not {p}")
+        self.p, self.seeds = p, (init or Init()).dropout_seeds
+
+    @property
+    def active(self) -> bool:
+        return self.training and self.p > 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.p, seed=self.seeds.next()) if self.active else x
+
+
+class Linear(Module):
+    """x weightᵀ + bias.   (..., C) → (..., F)"""
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, *, init: Init | None = None):
+        init, bound = init or Init(), in_features**-0.5
+        self.weight = init.uniform(bound, out_features, in_features)
+        self.bias = init.uniform(bound, out_features) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+class Head(Linear):
+    """The linear layer that ends a model: scores for each word or class. Starts near zero, without preferences.
+
+    `tied` is an embedding table (V, C) to use as the weight instead of one of its own."""
+
+    def __init__(self, in_features: int, out_features: int, *, tied: Any = None, init: Init | None = None):
+        init = init or Init()
+        self.weight = init.uniform(0.1, out_features, in_features) if tied is None else tied
+        self.bias = init.constant(0, out_features)
+
+    def loss(self, x: Tensor, targets: Any, ignore_index: int | None = None, label_smoothing: float = 0.0) -> Tensor:
+        """Mean cross-entropy of the scores, which are never stored whole.   x (..., C); targets (...)"""
+        return F.linear_cross_entropy(x, self.weight, self.bias, targets, ignore_index, label_smoothing)
+
+
+class Embedding(Module):
+    """A learned vector for each id.   ids (...) → (..., C)"""
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, *, init: Init | None = None):
+        self.weight = (init or Init()).uniform(0.1, num_embeddings, embedding_dim)
+
+    def forward(self, ids: Any) -> Tensor:
+        return F.embedding(self.weight, ids)
+
+
+class LayerNorm(Module):
+    """Each position's vector brought to mean 0 and variance 1, then scaled and shifted."""
+
+    def __init__(self, normalized_shape: int, eps: float = 1e-5, *, init: Init | None = None):
+        init = init or Init()
+        self.weight, self.bias, self.eps = init.constant(1, normalized_shape), init.constant(0, normalized_shape), eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, self.weight, self.bias, self.eps)
+
+
+class LayerCache(Protocol):
+    """What attention needs of a key-value cache; `decoding.cache` has it."""
+
+    memory: tuple[Tensor, Tensor] | None
+
+    def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, dict[str, Any]]: ...
+
+
+class MultiheadAttention(Module):
+    """H attentions side by side, each on its own D = C/H columns of the projections.
+
+    The three input projections lie in one matrix in_proj_weight (3C, C), rows in the order query, key, value: one
+    product makes all three when a sequence attends to itself."""
+
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, *, init: Init | None = None):
+        if num_heads < 1 or embed_dim % num_heads:
+            raise ValueError(f"a width of {embed_dim} cannot be divided among {num_heads} heads")
+        init = init or Init()
+        self.embed_dim, self.num_heads = embed_dim, num_heads
+        self.in_proj_weight = init.xavier(3 * embed_dim, embed_dim)
+        self.in_proj_bias = init.constant(0, 3 * embed_dim)
+        self.out_proj = Linear(embed_dim, embed_dim, init=init)
+        self.out_proj.bias = init.constant(0, embed_dim)
+        self.dropout = Dropout(dropout, init=init)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        is_causal: bool = False,
+        key_lengths: Any = None,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
+        """Positions of x look at each other, or at those of a memory.   x (B, T, C); memory (B, S, C) → (B, T, C)
+
+        is_causal    position t sees the positions up to t only
+        key_lengths  (B) integers: keys from there on are padding, and are not seen
+        cache        keys and values of the positions before x (or of the memory), where they are kept"""
+        options: dict[str, Any] = {"is_causal": is_causal, "key_lengths": key_lengths}
+        if memory is None:
+            q, k, v = self._project(x, 0, 3)
+            if cache is not None:
+                k, v, options = cache.extend(k, v)
+        else:
+            (q,) = self._project(x, 0, 1)
+            known = cache.memory if cache is not None else None
+            k, v = known or self._project(memory, 1, 3)
+            if cache is not None:
+                cache.memory = k, v
+        if self.dropout.active:
+            options.update(dropout_p=self.dropout.p, seed=self.dropout.seeds.next())
+        heads = F.attention(q, k, v, **options)
+        return self.out_proj(heads.transpose(0, 2, 1, 3).reshape(x.shape))
+
+    def _project(self, x: Tensor, first: int, last: int) -> Sequence[Tensor]:
+        """Those of query, key, value (0, 1, 2) with first ≤ number < last.   x (B, T, C) → (B, H, T, D) each"""
+        B, T, C = x.shape
+        weight, bias = self.in_proj_weight, self.in_proj_bias
+        if last - first < 3:
+            weight, bias = weight[first * C : last * C], bias[first * C : last * C]
+        packed = F.linear(x, weight, bias).reshape(B, T, last - first, self.num_heads, C // self.num_heads)
+        apart = packed.transpose(2, 0, 3, 1, 4)
+        return [apart[i] for i in range(last - first)]
+
+
+class _Layer(Module):
+    """What encoder and decoder layers share: sublayers in residual branches, and the feed-forward one."""
+
+    norm_first: bool
+    dropout: Dropout
+    linear1: Linear
+    linear2: Linear
+    activation: str
+
+    def _residual(self, x: Tensor, norm: LayerNorm, sublayer: Any) -> Tensor:
+        """norm(x + sublayer(x)), the original; or x + sublayer(norm(x)), which leaves the way through untouched."""
+        if self.norm_first:
+            return x + self.dropout(sublayer(norm(x)))
+        return norm(x + self.dropout(sublayer(x)))
+
+    def _make_feed_forward(self, d_model: int, d_ff: int, activation: str, init: Init) -> None:
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, not {activation!r}")
+        self.activation = activation
+        self.linear1 = Linear(d_model, d_ff, init=init)
+        self.linear2 = Linear(d_ff, d_model, init=init)
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        """linear2(dropout(activation(linear1(x)))); one fused step when nothing is dropped in between."""
+        first, second = self.linear1, self.linear2
+        if not self.dropout.active:
+            return F.feed_forward(x, first.weight, first.bias, second.weight, second.bias, self.activation)
+        return second(self.dropout(getattr(F, self.activation)(first(x))))
+
+
+class EncoderLayer(_Layer):
+    """Self-attention, then feed-forward. The names are those of torch.nn.TransformerEncoderLayer."""
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        dropout: float = 0.0,
+        activation: str = "relu",
+        norm_first: bool = False,
+        *,
+        init: Init | None = None,
+    ):
+        init = init or Init()
+        self.norm_first = norm_first
+        self.self_attn = MultiheadAttention(d_model, n_heads, dropout, init=init)
+        self._make_feed_forward(d_model, d_ff, activation, init)
+        self.norm1, self.norm2 = LayerNorm(d_model, init=init), LayerNorm(d_model, init=init)
+        self.dropout = Dropout(dropout, init=init)
+
+    def forward(
+        self, x: Tensor, is_causal: bool = False, key_lengths: Any = None, cache: LayerCache | None = None
+    ) -> Tensor:
+        """x (B, T, C) → (B, T, C)"""
+        options: dict[str, Any] = {"is_causal": is_causal, "key_lengths": key_lengths, "cache": cache}
+        x = self._residual(x, self.norm1, lambda x: self.self_attn(x, **options))
+        return self._residual(x, self.norm2, self._feed_forward)
+
+
+class DecoderLayer(_Layer):
+    """Causal self-attention, attention to the encoder's output, feed-forward. The names are those of
+    torch.nn.TransformerDecoderLayer."""
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        dropout: float = 0.0,
+        activation: str = "relu",
+        norm_first: bool = False,
+        *,
+        init: Init | None = None,
+    ):
+        init = init or Init()
+        self.norm_first = norm_first
+        self.self_attn = MultiheadAttention(d_model, n_heads, dropout, init=init)
+        self.multihead_attn = MultiheadAttention(d_model, n_heads, dropout, init=init)
+        self._make_feed_forward(d_model, d_ff, activation, init)
+        self.norm1, self.norm2 = LayerNorm(d_model, init=init), LayerNorm(d_model, init=init)
+        self.norm3 = LayerNorm(d_model, init=init)
+        self.dropout = Dropout(dropout, init=init)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        is_causal: bool = True,
+        key_lengths: Any = None,
+        memory_lengths: Any = None,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
+        """x (B, T, C); memory (B, S, C) → (B, T, C)"""
+        own: dict[str, Any] = {"is_causal": is_causal, "key_lengths": key_lengths, "cache": cache}
+        across: dict[str, Any] = {"key_lengths": memory_lengths, "cache": cache}
+        x = self._residual(x, self.norm1, lambda x: self.self_attn(x, **own))
+        x = self._residual(x, self.norm2, lambda x: self.multihead_attn(x, memory, **across))
+        return self._residual(x, self.norm3, self._feed_forward)
+
+
+class Stack(Module):
+    """Layers one after the other; `norm` closes a stack of pre-norm layers, whose output nothing else would norm."""
+
+    def __init__(self, layers: Sequence[_Layer], d_model: int, *, init: Init):
+        self.layers = list(layers)
+        self.norm = LayerNorm(d_model, init=init) if layers and layers[0].norm_first else None
+
+    def forward(self, x: Tensor, *arguments: Any, caches: Sequence[LayerCache] | None = None, **options: Any) -> Tensor:
+        for number, layer in enumerate(self.layers):
+            x = layer(x, *arguments, cache=None if caches is None else caches[number], **options)
+        return x if self.norm is None else self.norm(x)

@@ -1,0 +1,90 @@
+"""Reads a text from both sides: hidden words are guessed, and whether the second sentence follows the first."""
+
+from typing import Any
+
+import autograd.functional as F
+from autograd import Tensor
+from minitransformer.layers import Dropout, Embedding, Head, LayerNorm
+from minitransformer.models.inputs import row_lengths, same_shape, token_ids, within
+from minitransformer.models.model import Model, TokenEmbedding, encoder
+
+
+class Bert(Model):
+    """Encoder without a causal mask; input is the sum of word, position and segment embeddings, normed.
+
+    The arguments are the language model's; position vectors are learned here, and words are not scaled."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int = 128,
+        n_heads: int = 2,
+        n_layers: int = 2,
+        d_ff: int = 512,
+        max_len: int = 128,
+        dropout: float = 0.0,
+        seed: int | None = 0,
+        *,
+        norm_first: bool = False,
+        activation: str = "gelu",
+        tie_weights: bool = False,
+        scale_embedding: bool = False,
+        positions: str = "learned",
+        dtype: str = "float32",
+    ):
+        super().__init__(locals())
+        init = self.init
+        self.embedding = TokenEmbedding(vocab_size, d_model, max_len, scale_embedding, positions, init=init)
+        self.segments = Embedding(2, d_model, init=init)
+        self.norm = LayerNorm(d_model, init=init)
+        self.dropout = Dropout(dropout, init=init)
+        self.encoder = encoder(n_layers, d_model, n_heads, d_ff, dropout, activation, norm_first, init)
+        self.word_head = Head(d_model, vocab_size, tied=self.embedding.weight if tie_weights else None, init=init)
+        self.next_head = Head(d_model, 2, init=init)
+
+    def hidden(self, ids: Any, segments: Any, lengths: Any = None) -> Tensor:
+        """ids, segments (B, T), padded on the right; lengths (B) → (B, T, C)"""
+        ids = token_ids("ids", ids, self.embedding.vocabulary, self.embedding.max_len)
+        segments = same_shape("segments", segments, "ids", ids.shape)
+        within("segments", segments, 0, 1, "segments")
+        lengths = row_lengths("lengths", lengths, *ids.shape)
+        x = self.dropout(self.norm(self.embedding(ids) + self.segments(segments)))
+        return self.encoder(x, key_lengths=lengths)
+
+    def forward(self, ids: Any, segments: Any, lengths: Any = None) -> tuple[Tensor, Tensor]:
+        """Scores for the word at each place (B, T, V), and for "follows" and "does not follow" (B, 2) from the first
+        place, where [CLS] stands."""
+        hidden = self.hidden(ids, segments, lengths)
+        return self.word_head(hidden), self.next_head(hidden[:, 0])
+
+    def losses(
+        self,
+        ids: Any,
+        segments: Any,
+        masked_targets: Any,
+        next_labels: Any,
+        lengths: Any = None,
+        ignore_index: int | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Mean cross-entropy of the hidden words and of the next-sentence labels.
+
+        masked_targets (B, T) holds ignore_index where nothing was hidden; next_labels (B)"""
+        hidden = self.hidden(ids, segments, lengths)
+        targets = same_shape("masked_targets", masked_targets, "ids", hidden.shape[:2])
+        labels = same_shape("next_labels", next_labels, "the batch", hidden.shape[:1])
+        within("next_labels", labels, 0, 1, "follows, or does not")
+        words = self.word_head.loss(hidden, targets, ignore_index)
+        return words, F.cross_entropy(self.next_head(hidden[:, 0]), labels)
+
+    def loss(
+        self,
+        ids: Any,
+        segments: Any,
+        masked_targets: Any,
+        next_labels: Any,
+        lengths: Any = None,
+        ignore_index: int | None = None,
+    ) -> Tensor:
+        """The sum of both losses, which BERT is trained on."""
+        words, following = self.losses(ids, segments, masked_targets, next_labels, lengths, ignore_index)
+        return words + following

@@ -1,0 +1,96 @@
+"""Says to which class a text belongs, on the base of a language model."""
+
+from typing import Any, Self
+
+import autograd.functional as F
+from autograd import Tensor
+from minitransformer.layers import Head
+from minitransformer.models.inputs import row_lengths, rows_at, same_shape, token_ids, within
+from minitransformer.models.language_model import Base, LanguageModel
+from minitransformer.models.model import Model
+
+POOLINGS = ("last", "mean", "last_column")
+
+
+class Classifier(Model):
+    """The language model's base with a head over classes. Its arguments are the language model's, and
+
+    n_classes  how many classes
+    pooling    what the head reads: "last", the last real word, the only one that has seen them all; "mean" of the
+               real words; "last_column", whatever stands last, which in a padded batch is padding for all but the
+               longest row (the labs' flaw, kept to be measured)"""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int = 200,
+        n_heads: int = 2,
+        n_layers: int = 4,
+        d_ff: int = 200,
+        dropout: float = 0.0,
+        max_len: int = 512,
+        seed: int | None = 0,
+        *,
+        n_classes: int = 2,
+        pooling: str = "last",
+        norm_first: bool = False,
+        activation: str = "relu",
+        scale_embedding: bool = True,
+        positions: str = "sinusoidal",
+        dtype: str = "float32",
+    ):
+        super().__init__(locals())
+        if pooling not in POOLINGS:
+            raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, not {pooling!r}")
+        self.base = Base(
+            vocab_size, d_model, n_heads, n_layers, d_ff, dropout, max_len,
+            norm_first, activation, scale_embedding, positions, init=self.init,
+        )  # fmt: skip
+        self.pooling, self.n_classes = pooling, n_classes
+        self.head = Head(d_model, n_classes, init=self.init)
+
+    @classmethod
+    def from_language_model(
+        cls, lm: LanguageModel, n_classes: int = 2, *, pooling: str = "last", seed: int = 0, share: bool = False
+    ) -> Self:
+        """The same base under a new head.
+
+        The base is copied bit for bit, so that training the classifier leaves the language model as it is; with
+        share=True both use the same weights."""
+        config = {name: value for name, value in lm.config().items() if name != "tie_weights"}
+        classifier = cls(**config | {"n_classes": n_classes, "pooling": pooling, "seed": seed}).to(lm.backend.name)
+        if share:
+            classifier.base = lm.base
+            classifier.init.dropout_seeds = lm.init.dropout_seeds
+        else:
+            classifier.base.load_state_dict(lm.base.state_dict())
+        return classifier
+
+    def forward(self, ids: Any, lengths: Any = None) -> Tensor:
+        """ids (B, T), padded on the right; lengths (B) real words in each row → logits (B, n_classes)"""
+        embedding = self.base.embedding
+        ids = token_ids("ids", ids, embedding.vocabulary, embedding.max_len)
+        B, T = ids.shape
+        lengths = row_lengths("lengths", lengths, B, T)
+        hidden = self.base(ids)
+        if lengths is None or self.pooling == "last_column":
+            lengths = hidden.backend.xp.full(B, T)
+        if self.pooling == "mean":
+            return self.head(_mean_of_real(hidden, lengths))
+        return self.head(rows_at(hidden, lengths - 1))
+
+    def loss(self, ids: Any, labels: Any, lengths: Any = None) -> Tensor:
+        """Mean cross-entropy.   labels (B) → a single number"""
+        logits = self(ids, lengths)
+        labels = same_shape("labels", labels, "the batch", logits.shape[:1])
+        within("labels", labels, 0, self.n_classes - 1, "classes")
+        return F.cross_entropy(logits, labels)
+
+
+def _mean_of_real(x: Tensor, lengths: Any) -> Tensor:
+    """Σ over t < lengths[b] of x[b, t] / lengths[b].   x (B, T, C) → (B, C)"""
+    B, T, C = x.shape
+    xp = x.backend.xp
+    lengths = x.backend.asarray(lengths)[:, None, None]
+    weights = xp.where(xp.arange(T) < lengths, 1 / lengths, 0.0).astype(x.dtype)  # (B, 1, T)
+    return (Tensor(weights, backend=x.backend) @ x).reshape(B, C)

@@ -1,0 +1,78 @@
+"""Predicts the next word, from the words before it."""
+
+from typing import Any
+
+from autograd import Tensor
+from minitransformer.layers import Dropout, Head
+from minitransformer.models.inputs import same_shape, token_ids
+from minitransformer.models.model import Model, TokenEmbedding, encoder
+from minitransformer.module import Init, Module
+
+
+class Base(Module):
+    """Words, positions and causal encoder layers: everything but the head.   ids (B, T) → (B, T, C)"""
+
+    def __init__(
+        self, vocab_size: int, d_model: int, n_heads: int, n_layers: int, d_ff: int, dropout: float, max_len: int,
+        norm_first: bool, activation: str, scale_embedding: bool, positions: str, *, init: Init,
+    ):  # fmt: skip
+        self.embedding = TokenEmbedding(vocab_size, d_model, max_len, scale_embedding, positions, init=init)
+        self.dropout = Dropout(dropout, init=init)
+        self.encoder = encoder(n_layers, d_model, n_heads, d_ff, dropout, activation, norm_first, init)
+
+    def forward(self, ids: Any, cache: Any = None) -> Tensor:
+        """With a cache, ids are the words that follow those already read."""
+        ids = token_ids("ids", ids, self.embedding.vocabulary, self.embedding.max_len)
+        starts, caches = (None, None) if cache is None else (cache.lengths, cache.layers)
+        x = self.dropout(self.embedding(ids, starts))
+        return self.encoder(x, is_causal=True, caches=caches)
+
+
+class LanguageModel(Model):
+    """Causal transformer with a linear head over the vocabulary; the defaults are the first lab's model.
+
+    vocab_size       V, words or pieces            d_ff         F, width inside the feed-forward layers
+    d_model          C, width of the network       dropout      part of the activations dropped while training
+    n_heads          H, must divide C              max_len      longest sequence
+    n_layers         encoder layers                seed         of weights and dropout; None: no values, to count
+    norm_first       norm before each sublayer instead of after it, and once at the end
+    activation       relu, gelu or tanh
+    tie_weights      the head uses the embedding table as its weight
+    scale_embedding  words times √C
+    positions        sinusoidal or learned"""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int = 200,
+        n_heads: int = 2,
+        n_layers: int = 4,
+        d_ff: int = 200,
+        dropout: float = 0.0,
+        max_len: int = 512,
+        seed: int | None = 0,
+        *,
+        norm_first: bool = False,
+        activation: str = "relu",
+        tie_weights: bool = False,
+        scale_embedding: bool = True,
+        positions: str = "sinusoidal",
+        dtype: str = "float32",
+    ):
+        super().__init__(locals())
+        self.base = Base(
+            vocab_size, d_model, n_heads, n_layers, d_ff, dropout, max_len,
+            norm_first, activation, scale_embedding, positions, init=self.init,
+        )  # fmt: skip
+        tied = self.base.embedding.weight if tie_weights else None
+        self.head = Head(d_model, vocab_size, tied=tied, init=self.init)
+
+    def forward(self, ids: Any) -> Tensor:
+        """Scores of each word as the next one.   ids (B, T) → logits (B, T, V)"""
+        return self.head(self.base(ids))
+
+    def loss(self, ids: Any, targets: Any, ignore_index: int | None = None, label_smoothing: float = 0.0) -> Tensor:
+        """Mean cross-entropy over the targets that are not ignore_index.   ids, targets (B, T) → a single number"""
+        hidden = self.base(ids)
+        targets = same_shape("targets", targets, "ids", hidden.shape[:2])
+        return self.head.loss(hidden, targets, ignore_index, label_smoothing)

@@ -1,0 +1,50 @@
+"""Ctrl-C and SIGTERM as a polite request: finish the step, save, say how to go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+_NOTICE = b"\nstopping after this step and saving (once more: stop at once) ...\n"
+
+
+class Interrupts:
+    """Inside `with`, the first SIGINT or SIGTERM is only noted in `signal`; a second one raises KeyboardInterrupt.
+    Signals can be caught in the main thread only; in others this does nothing."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._at_once = False
+        self._former: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._former[number] = signal.signal(number, self._received)
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        for number, handler in self._former.items():
+            signal.signal(number, handler)
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """For work that may be abandoned, such as an evaluation: already the first signal raises KeyboardInterrupt."""
+        self._at_once = True
+        try:
+            yield
+        finally:
+            self._at_once = False
+
+    def _received(self, number: int, _frame: FrameType | None) -> None:
+        second = self.signal is not None
+        self.signal = self.signal or number
+        if second or self._at_once:
+            raise KeyboardInterrupt
+        with suppress(OSError):  # not print: the signal may have come in the middle of one
+            os.write(2, _NOTICE)

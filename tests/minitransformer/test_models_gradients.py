@@ -1,0 +1,79 @@
+"""Whole models against differences of their loss, in float64: every weight, through every layer."""
+
+import numpy as np
+import pytest
+
+from autograd import gradcheck
+from minitransformer.models import MODELS
+
+SIZES = {"d_model": 4, "n_heads": 2, "d_ff": 3, "max_len": 6, "dtype": "float64", "activation": "gelu"}
+X = np.array([[1, 4, 2, 1], [3, 0, 2, 2]])
+Y = np.array([[4, 2, 1, 0], [0, 2, 4, 4]])
+
+
+def check(model, loss):
+    """gradcheck works on copies of its inputs, so each weight is put into the model before the loss is computed."""
+    names = [name for name, _ in model.named_parameters()]
+    owners = {name: [] for name in names}
+    for name, old in model.named_parameters():
+        for module in model.modules():
+            owners[name] += [(module, attribute) for attribute, held in vars(module).items() if held is old]
+
+    def function(*weights):
+        for name, weight in zip(names, weights, strict=True):
+            for module, attribute in owners[name]:
+                setattr(module, attribute, weight)
+        return loss()
+
+    report = gradcheck(function, model.parameters(), directions=2, full_jacobian=0)
+    assert report.entries == 2 * len(names)
+
+
+LOSSES = {
+    "LanguageModel": lambda m: m.loss(X, Y, ignore_index=0, label_smoothing=0.1),
+    "Classifier": lambda m: m.loss(X, [1, 0], [4, 2]),
+    "Translator": lambda m: m.loss(X[:, :3], X, Y, [3, 1], ignore_index=0, label_smoothing=0.1),
+    "Bert": lambda m: m.loss(X, X % 2, Y, [1, 0], [4, 2], ignore_index=0),
+}
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("kind", MODELS)
+def test_gradients(kind, norm_first, backend):
+    vocabulary = {"source_vocab": 5, "target_vocab": 5} if kind == "Translator" else {"vocab_size": 5}
+    layers = {"n_encoder": 1, "n_decoder": 1} if kind == "Translator" else {"n_layers": 1}
+    model = MODELS[kind](**SIZES, **vocabulary, **layers, norm_first=norm_first)
+    check(model, lambda: LOSSES[kind](model))
+
+
+def test_gradients_of_tied_weights(backend):
+    """A table that is embedding of both sides and head at once collects all three gradients."""
+    sizes = SIZES | {"source_vocab": 5, "target_vocab": 5, "n_encoder": 1, "n_decoder": 1}
+    model = MODELS["Translator"](**sizes, tie_weights=True, share_embedding=True)
+    check(model, lambda: LOSSES["Translator"](model))
+    lm = MODELS["LanguageModel"](vocab_size=5, n_layers=1, **SIZES, tie_weights=True)
+    check(lm, lambda: LOSSES["LanguageModel"](lm))
+
+
+def test_gradients_with_dropout_and_other_options(backend):
+    options = SIZES | {"activation": "tanh", "dropout": 0.4, "positions": "learned", "scale_embedding": False}
+    model = MODELS["LanguageModel"](vocab_size=5, n_layers=1, **options)
+    state = model.rng_state()
+
+    def loss():
+        model.set_rng_state(state)  # the same masks each time
+        return LOSSES["LanguageModel"](model)
+
+    check(model, loss)
+    pooled = MODELS["Classifier"](vocab_size=5, n_layers=1, pooling="mean", **SIZES | {"activation": "relu"})
+    check(pooled, lambda: LOSSES["Classifier"](pooled))
+
+
+def test_tied_gradient_is_the_sum_of_the_untied_ones(backend):
+    sizes = SIZES | {"vocab_size": 5, "n_layers": 1}
+    tied, apart = MODELS["LanguageModel"](**sizes, tie_weights=True), MODELS["LanguageModel"](**sizes)
+    apart.load_state_dict(tied.state_dict() | {"head.weight": tied.base.embedding.weight.numpy()})
+    tied.loss(X, Y).backward()
+    apart.loss(X, Y).backward()
+    expected = apart.base.embedding.weight.grad.numpy() + apart.head.weight.grad.numpy()
+    np.testing.assert_allclose(tied.head.weight.grad.numpy(), expected, rtol=1e-12)  # one addition of float64
