@@ -14,10 +14,11 @@ import numpy as np
 from numba import prange
 
 from kernels.cpu.blas import add_transposed_product
-from kernels.cpu.cross_entropy import row_gradient, row_loss
+from kernels.cpu.cross_entropy import row_sum
 from kernels.cpu.jit import contiguous, ids64, kernel
 from kernels.cpu.linear import column_sums
-from kernels.cpu.softmax import largest, sum_exp
+from kernels.cpu.softmax import largest
+from kernels.cpu.vector_math import exp
 from kernels.reference.cross_entropy import kept_rows
 
 BUFFER_BYTES = 32 * 2**20
@@ -28,15 +29,26 @@ def _loss_and_gradient(logits, losses, bias, targets, eps, factor, with_gradient
     """Adds the bias, writes each row's loss, and leaves factor · dlogits in place of the logits.
 
     logits (n, V); losses (n); bias (V); targets (n)"""
+    one = logits.dtype.type(1)
+    spread = factor * eps / logits.dtype.type(logits.shape[1])
     for n in prange(logits.shape[0]):
         row = logits[n]
         for v in range(row.size):
             row[v] += bias[v]
         top = largest(row)
-        lse = logits.dtype.type(top + math.log(sum_exp(row, top)))
-        losses[n] = row_loss(row, lse, targets[n], eps)
+        expected = (one - eps) * row[targets[n]]  # the mean of the logits under the (smoothed) target distribution
+        if eps > 0:
+            expected += eps * row_sum(row) / row.size
+        total = logits.dtype.type(0)
+        for v in range(row.size):
+            row[v] = exp(row[v] - top)
+            total += row[v]
+        losses[n] = top + math.log(total) - expected
         if with_gradients:
-            row_gradient(row, row, lse, targets[n], eps, factor)
+            share = factor / total
+            for v in range(row.size):
+                row[v] = row[v] * share - spread
+            row[targets[n]] -= factor * (one - eps)
 
 
 def linear_cross_entropy(x, weight, bias, targets, ignore_index, label_smoothing, with_gradients):
