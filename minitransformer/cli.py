@@ -12,12 +12,22 @@ COMMANDS = {
     "backends": "what works here, and why the rest does not",
     "gradcheck": "check every derivative rule on every backend, and print the worst errors",
     "lessons": "run the lessons, each of which checks what it says",
+    "params": "count a model's parameters part by part",
+    "pretrain": "train a language model",
+    "finetune": "train a classifier, on the base of a language model or from scratch",
+    "classify": "say to which class a text belongs",
+    "generate": "let a language model write",
+    "train-translator": "train a translator",
+    "translate": "translate sentences",
+    "evaluate": "measure a trained model on unseen data",
 }
 
 EXAMPLES = """examples:
   minitransformer backends
   minitransformer gradcheck --backend numba
   minitransformer lessons
+  minitransformer pretrain && minitransformer generate
+  minitransformer train-translator && minitransformer translate "I have a red car."
 """
 
 
@@ -89,8 +99,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _mistakes() -> tuple[type[Exception], ...]:
     """Exceptions whose message is meant for the user."""
     import kernels
+    from minitransformer.checkpoints import CheckpointError
+    from minitransformer.text import DataError
+    from minitransformer.training import TrainingError
 
-    return UserError, kernels.BackendError
+    return UserError, kernels.BackendError, DataError, CheckpointError, TrainingError
 
 
 if __name__ == "__main__":

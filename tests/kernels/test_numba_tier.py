@@ -93,7 +93,7 @@ def test_head_and_loss_need_one_buffer():
     make = "x = np.ones(({}, 8), np.float32); w = np.ones((20000, 8), np.float32); t = np.zeros(len(x), int)\n"
     result = run(MEMORY.format(prepare=make.format(10) + step, work=make.format(2048) + step))
     assert result.returncode == 0, result.stderr
-    assert float(result.stdout) < 64  # the buffer of 32 MiB, gradients of 0.7 MiB, BLAS's own workspace
+    assert float(result.stdout) < 110  # the buffer of 64 MiB, gradients of 0.7 MiB, BLAS's own workspace
 
 
 BOUNDS = """

@@ -1,0 +1,105 @@
+"""Options and numbers that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from typing import Any
+
+from minitransformer.cli import add_backend
+from minitransformer.training import Result, resume_command
+
+
+def whole(text: str) -> int:
+    """A whole number from 1 on."""
+    return _number(text, int, 1, "a whole number from 1 on")
+
+
+def count(text: str) -> int:
+    """A whole number from 0 on."""
+    return _number(text, int, 0, "a whole number from 0 on")
+
+
+def positive(text: str) -> float:
+    """A number above 0."""
+    return _number(text, float, math.ulp(0.0), "a number above 0")
+
+
+def part(text: str) -> float:
+    """A number above 0 and at most 1."""
+    value = positive(text)
+    if value > 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: give a number above 0 and at most 1")
+    return value
+
+
+def dropout(text: str) -> float:
+    value = _number(text, float, 0.0, "a number from 0 to below 1")
+    if value >= 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: give a number from 0 to below 1")
+    return value
+
+
+def _number(text: str, kind: Any, least: float, expected: str) -> Any:
+    try:
+        value = kind(text)
+        if least <= value < math.inf and value < 2**63:
+            return value
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r}: give {expected}")
+
+
+def add_training(parser: argparse.ArgumentParser, out: str, built_in: str) -> None:
+    """What pretrain, finetune and train-translator have in common."""
+    run = parser.add_argument_group("the run")
+    run.add_argument("--out", default=out, metavar="DIR", help=f"folder of the run (default: {out})")
+    run.add_argument("--resume", action="store_true", help="go on with the run in that folder, bit for bit")
+    run.add_argument(
+        "--preset", choices=("default", "lab"), default="default", help="lab: the labs' sizes and settings"
+    )
+    run.add_argument("--steps", type=whole, metavar="N", help="stop after so many updates")
+    run.add_argument("--epochs", type=whole, metavar="N", help="stop after so many passes over the data")
+    run.add_argument("--minutes", type=positive, metavar="M", help="stop after so many minutes, whatever is reached")
+    run.add_argument("--batch", type=whole, metavar="N", help="texts in a batch")
+    run.add_argument("--lr", type=positive, metavar="X", help="highest learning rate")
+    run.add_argument("--seed", type=count, default=0, metavar="N", help="of weights, data order and built-in text")
+    run.add_argument("--texts", type=whole, metavar="N", help=built_in)
+    add_backend(run)  # type: ignore[arg-type]
+    sizes = parser.add_argument_group("sizes of the model")
+    sizes.add_argument("--width", dest="d_model", type=whole, metavar="C", help="width of the network")
+    sizes.add_argument("--heads", dest="n_heads", type=whole, metavar="H", help="attention heads")
+    sizes.add_argument("--layers", dest="n_layers", type=whole, metavar="N", help="layers (of each stack)")
+    sizes.add_argument("--ff", dest="d_ff", type=whole, metavar="F", help="width inside the feed-forward layers")
+    sizes.add_argument("--max-len", type=whole, metavar="T", help="longest text, in words or pieces")
+    sizes.add_argument("--dropout", type=dropout, metavar="P", help="part of the activations dropped while training")
+
+
+def add_tokenizer(parser: argparse.ArgumentParser, kind: str, vocabulary: int, lab: bool = True) -> None:
+    """How text of the user's own becomes ids."""
+    group = parser.add_argument_group("words of your own data")
+    group.add_argument("--tokenizer", choices=("words", "pieces"), default=kind, help=f"(default: {kind})")
+    help = f"at most so many words or pieces (default: {vocabulary:,})"
+    group.add_argument("--vocabulary", type=whole, default=vocabulary, metavar="N", help=help)
+    if lab:
+        group.add_argument(
+            "--dict", metavar="FILE", help="the labs' dict.txt, for .spm data (default: beside the data)"
+        )
+        group.add_argument("--sentencepiece", metavar="FILE", help="a sentencepiece model to use instead of a new one")
+
+
+def go_on() -> str:
+    """The command line that resumes this one."""
+    return resume_command("minitransformer", sys.argv[1:])
+
+
+def exit_code(result: Result) -> int:
+    return 128 + result.signal if result.interrupted and result.signal else 0
+
+
+def report(rows: list[tuple[str, str]]) -> None:
+    """Names and values below each other, on stdout."""
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"{name:{width}}  {value}", flush=True)

@@ -1,0 +1,71 @@
+"""Train a classifier: the base of a language model gets a new head and learns from labelled texts.
+
+With no data it learns to tell praise from blame in built-in book reviews. DATA is a table with the columns text and
+label (.tsv, .csv, .jsonl), or the labs' x.review.spm beside x.label.
+
+examples:
+  minitransformer finetune                                     on the language model in runs/pretrain
+  minitransformer finetune --scratch --out runs/scratch        the same without pretraining, to compare
+  minitransformer finetune reviews.tsv --from runs/books --out runs/opinions
+  minitransformer finetune train.review.spm --valid test.review.spm --from runs/imdb --preset lab
+"""
+
+import argparse
+
+from minitransformer.cli import UserError
+
+from . import _options
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", nargs="?", metavar="DATA", help="labelled texts (default: the built-in language)")
+    parser.add_argument("--valid", metavar="FILE", help="labelled texts to validate on (default: a twentieth of DATA)")
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument(
+        "--from", dest="base", metavar="RUN", help="language model to start from (default: runs/pretrain)"
+    )
+    start.add_argument("--scratch", action="store_true", help="start from random weights")
+    parser.add_argument("--text-column", metavar="NAME", help="of a table (default: text); a number: no header")
+    parser.add_argument("--label-column", metavar="NAME", help="of a table (default: label); a number: no header")
+    parser.add_argument(
+        "--pooling", choices=("last", "mean", "last_column"), default="last", help="what the head reads"
+    )
+    _options.add_training(parser, "runs/finetune", "built-in labelled reviews to learn from")
+    _options.add_tokenizer(parser, "pieces", 8000)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from minitransformer.tasks import classifying, recipes, runs
+    from minitransformer.tasks.trained import open_model
+
+    recipe = recipes.choose(recipes.FINETUNE, arguments)
+    former = runs.former_run(arguments.out, arguments.resume)
+    base = None
+    if not arguments.scratch:
+        asked = [name for name in ("d_model", "n_heads", "n_layers", "d_ff", "max_len") if getattr(arguments, name)]
+        if asked:
+            raise UserError("the sizes are those of the language model: give them to pretrain, or add --scratch")
+        base = open_model(arguments.base, "LanguageModel", ", or add --scratch to do without")
+    task = classifying.task(recipe, arguments, former, base)
+    classes = ", ".join(task.settings["labels"][:6])
+    print(f"classifier ({classes}), {task.model.num_parameters():,} weights")
+    print(f"starts from {base.path if base else 'random weights'}", flush=True)
+    result = runs.run(
+        task, recipe, folder=arguments.out, resume=arguments.resume, seed=arguments.seed, command=_options.go_on()
+    )
+    if not result.interrupted:
+        _options.report(_summary(task, result, arguments))
+    return _options.exit_code(result)
+
+
+def _summary(task, result, arguments) -> list[tuple[str, str]]:
+    rows = []
+    if result.best:
+        rows.append(("accuracy", f"{result.best['value']:.1%} on texts held back, at best"))
+    if arguments.data is None:
+        from minitransformer.language import reviews
+
+        rows.append(("best possible", f"{reviews().best_accuracy():.1%}: some reviews never commit themselves"))
+    where = "" if arguments.out == "runs/finetune" else f" --model {arguments.out}"
+    rows.append(("try", f"minitransformer classify{where}"))
+    return rows

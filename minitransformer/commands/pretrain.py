@@ -1,0 +1,72 @@
+"""Train a language model: it reads text and learns to predict the next word.
+
+With no data it learns the built-in language of book reviews, whose best possible loss is known. DATA has one document
+a line (.txt, .spm with its dict.txt) or a text column (.tsv, .csv, .jsonl).
+
+examples:
+  minitransformer pretrain                                     built-in reviews, about a minute
+  minitransformer pretrain books.txt --out runs/books --minutes 30
+  minitransformer pretrain imdb.review.spm --dict dict.txt --preset lab
+  minitransformer pretrain --resume                            after Ctrl-C
+"""
+
+import argparse
+
+from minitransformer.cli import UserError
+
+from . import _options
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", nargs="?", metavar="DATA", help="text to learn from (default: the built-in language)")
+    parser.add_argument("--valid", metavar="FILE", help="text to validate on (default: a twentieth of DATA)")
+    _options.add_training(parser, "runs/pretrain", "built-in reviews in an epoch")
+    _options.add_tokenizer(parser, "pieces", 8000)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from minitransformer.tasks import modelling, recipes, runs
+
+    recipe = recipes.choose(recipes.PRETRAIN, arguments)
+    if recipe.model["max_len"] < 2:
+        raise UserError("--max-len 1: a word needs another one to follow; give at least 2")
+    former = runs.former_run(arguments.out, arguments.resume)
+    task = modelling.task(recipe, arguments, former)
+    size = task.wordings["text"].tokenizer.vocab_size
+    print(f"language model, {size:,} words or pieces, {task.model.num_parameters():,} weights", flush=True)
+    result = runs.run(
+        task, recipe, folder=arguments.out, resume=arguments.resume, seed=arguments.seed, command=_options.go_on()
+    )
+    if not result.interrupted:
+        _options.report(_summary(task, result, arguments))
+    return _options.exit_code(result)
+
+
+def _summary(task, result, arguments) -> list[tuple[str, str]]:
+    import math
+
+    rows = []
+    if result.best:
+        loss = result.best["value"]
+        rows.append(("loss", f"{loss:.3f} nats a word (perplexity {math.exp(min(loss, 700)):.2f}) on unseen text"))
+    if arguments.data is None:
+        from minitransformer.language import reviews
+
+        floor = reviews().best_loss()
+        rows.append(("best possible", f"{floor:.3f} (perplexity {math.exp(floor):.2f}): the language's own entropy"))
+    rows += [("it says", text) for text in _samples(task, 2)]
+    where = "" if arguments.out == "runs/pretrain" else f" --model {arguments.out}"
+    rows.append(("try", f"minitransformer generate{where}"))
+    return rows
+
+
+def _samples(task, n: int) -> list[str]:
+    from minitransformer.decoding import generate
+    from minitransformer.text import Tokenizer
+
+    room = min(40, task.model.config()["max_len"] - 1)
+    texts = generate(
+        task.model, [[Tokenizer.sos]] * n, max_new_tokens=room, eos=Tokenizer.eos, temperature=0.8,
+        suppress=(Tokenizer.sos, Tokenizer.pad), seed=1,
+    )  # fmt: skip
+    return [task.wordings["text"].decode(ids) for ids in texts]

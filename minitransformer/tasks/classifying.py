@@ -1,0 +1,98 @@
+"""A classifier from labelled texts, on the base of a language model or from scratch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import autograd.functional as F
+from minitransformer.checkpoints import Checkpoint, CheckpointError
+from minitransformer.cli import UserError
+from minitransformer.models import Classifier
+from minitransformer.text import ClassifierBatches, LabelledDocuments, read_labelled
+
+from . import builtin, measures
+from .modelling import hold_back, source_name, tokenizer_for
+from .recipes import Recipe
+from .runs import Task, built, wordings_of
+from .trained import Trained, setting
+from .wording import Wording
+
+
+def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained | None) -> Task:
+    """base: the language model whose head is swapped; None trains from scratch.
+    options: data, valid, label_column, text_column, pooling, tokenizer, vocabulary, dict, sentencepiece, seed"""
+    seed, rows = options.seed, recipe.batch
+    wording = wordings_of(former)["text"] if former else base.wordings["text"] if base else None
+    if options.data is None:
+        wording = wording or builtin.review_wording()
+        if wording.style != "en":
+            raise UserError(
+                f"the language model was not trained on {builtin.NAME}: give labelled data of your own (a .tsv, .csv, "
+                ".jsonl or .spm file)"
+            )
+        names: tuple[str, ...] = builtin.LABELS
+        documents, labels = builtin.labelled_ids(wording, recipe.texts, builtin.LABELLED, seed)
+        held, held_labels = builtin.labelled_ids(wording, builtin.VALIDATION_TEXTS, builtin.VALIDATION)
+    else:
+        data = labelled(options.data, options, names_of(former) if former else None)
+        names = data.names
+        wording = wording or Wording(tokenizer_for(data.texts, options))
+        documents, labels = encoded(wording, data), data.labels
+        if options.valid is not None:
+            other = labelled(options.valid, options, names)
+            held, held_labels = encoded(wording, other), other.labels
+        else:
+            rest, back = hold_back(list(zip(documents, labels, strict=True)), options.data)
+            documents, labels = [d for d, _ in rest], [label for _, label in rest]
+            held, held_labels = [d for d, _ in back], [label for _, label in back]
+    if len(names) < 2:
+        raise UserError(f"{options.data}: every text has the label {names[0]!r}; give texts of at least two classes")
+    model = _model(recipe, options, base, wording, len(names))
+    max_len = model.config()["max_len"]
+    validation = ClassifierBatches(held, held_labels, max_len=max_len, rows=64, shuffle=False)
+    return Task(
+        model=model,
+        batches=built(ClassifierBatches, documents, labels, max_len=max_len, rows=rows, seed=seed),
+        loss_of=_loss,
+        evaluate=lambda model: measures.classifier_scores(model, validation.epoch()),
+        wordings={"text": wording},
+        settings={"task": "finetune", "data": source_name(options.data), "preset": options.preset, "labels": [*names]},
+        options={"perplexity": False, "monitor": "accuracy", "higher_is_better": True, "evaluate_every": None},
+    )
+
+
+def _model(recipe: Recipe, options: Any, base: Trained | None, wording: Wording, n_classes: int) -> Classifier:
+    pooling = {"pooling": options.pooling, "seed": options.seed, "n_classes": n_classes}
+    if base is not None:
+        return built(Classifier.from_language_model, base.model, **pooling)
+    return built(Classifier, wording.tokenizer.vocab_size, **recipe.model | pooling)
+
+
+def _loss(model: Any, batch: Any) -> tuple[Any, dict[str, float]]:
+    logits = model(batch.ids, batch.lengths)
+    right = (logits.numpy().argmax(axis=1) == batch.labels).mean()
+    return F.cross_entropy(logits, batch.labels), {"accuracy": right}
+
+
+def labelled(path: str, options: Any, names: tuple[str, ...] | None) -> LabelledDocuments:
+    """Texts with their classes; columns that are numbers count from 0 in a table without a header."""
+    columns = {"text": options.text_column, "label": options.label_column}
+    numbers = {name: int(value) for name, value in columns.items() if value is not None and value.isdigit()}
+    if numbers and None not in columns.values() and len(numbers) < 2:
+        raise UserError("--text-column and --label-column: give two names, or two numbers for a table without a header")
+    return built(read_labelled, path, header=not numbers, labels=names, **columns | numbers)
+
+
+def encoded(wording: Wording, data: LabelledDocuments) -> list[Any]:
+    if data.in_pieces:
+        return wording.tokenizer.encode_all(data.texts, in_pieces=True)
+    return [wording.encode(text) for text in data.texts]
+
+
+def names_of(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """The names of a classifier's classes."""
+    names = setting(checkpoint, "labels")
+    count = checkpoint.model["config"].get("n_classes")
+    if not isinstance(names, list) or len(names) != count or not all(isinstance(name, str) for name in names):
+        raise CheckpointError(checkpoint.path, "does not name its classes", "name a run of minitransformer finetune")
+    return tuple(names)

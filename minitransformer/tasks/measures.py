@@ -1,0 +1,78 @@
+"""How good a model is: loss per word, accuracy with its interval, translations against references."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+import autograd.functional as F
+from autograd import no_grad
+
+
+def language_model_loss(model: Any, batches: Iterable[Any]) -> dict[str, float]:
+    """Nats per word, every word of all batches counted alike."""
+    total = words = 0.0
+    with no_grad():
+        for batch in batches:
+            count = int(batch.lengths.sum())
+            total += count * float(model.loss(batch.ids, batch.targets, ignore_index=batch.ignore))
+            words += count
+    return {"loss": total / words}
+
+
+def translator_loss(model: Any, batches: Iterable[Any]) -> dict[str, float]:
+    """Nats per word of the target, end of sentence included."""
+    total = words = 0.0
+    with no_grad():
+        for batch in batches:
+            count = int(batch.target_lengths.sum())
+            total += count * float(translation_loss(model, batch))
+            words += count
+    return {"loss": total / words}
+
+
+def translation_loss(model: Any, batch: Any) -> Any:
+    return model.loss(
+        batch.source, batch.target_in, batch.target_out, source_lengths=batch.source_lengths, ignore_index=batch.ignore
+    )
+
+
+def class_probabilities(model: Any, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """(B, classes)"""
+    with no_grad():
+        return F.softmax(model(ids, lengths)).numpy()
+
+
+def classifier_scores(model: Any, batches: Iterable[Any]) -> dict[str, float]:
+    """Mean loss and the part of the texts whose likeliest class is the right one."""
+    loss = right = count = 0.0
+    with no_grad():
+        for batch in batches:
+            logits = model(batch.ids, batch.lengths)
+            count += len(batch.labels)
+            loss += len(batch.labels) * float(F.cross_entropy(logits, batch.labels))
+            right += int((logits.numpy().argmax(axis=1) == batch.labels).sum())
+    return {"loss": loss / count, "accuracy": right / count}
+
+
+def wilson(right: int, count: int, z: float = 1.959964) -> tuple[float, float]:
+    """Wilson's 95 % interval for a proportion: honest also near 0 and 1, where right ± 2 standard errors is not."""
+    p, spread = right / count, z * z / count
+    centre = (p + spread / 2) / (1 + spread)
+    half = z / (1 + spread) * math.sqrt(p * (1 - p) / count + spread / (4 * count))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
+    """sacrebleu's corpus BLEU with its own tokenization."""
+    import sacrebleu
+
+    return float(sacrebleu.corpus_bleu(list(translations), [list(references)]).score)
+
+
+def exact_matches(translations: Sequence[str], accepted: Sequence[Iterable[str]]) -> int:
+    """How many translations are, word for word, among those accepted."""
+    return sum(text in set(right) for text, right in zip(translations, accepted, strict=True))

@@ -1,0 +1,101 @@
+"""A language model from text: the built-in reviews, or a file with one document a line."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from minitransformer.checkpoints import Checkpoint
+from minitransformer.cli import UserError
+from minitransformer.models import LanguageModel
+from minitransformer.text import (
+    LabTokenizer,
+    LanguageModelBatches,
+    PieceTokenizer,
+    Tokenizer,
+    WordTokenizer,
+    read_documents,
+)
+
+from . import builtin, measures
+from .recipes import Recipe
+from .runs import Task, built, wordings_of
+from .wording import Wording
+
+HELD_BACK = 0.05  # of a file without a validation file of its own, at most HELD_BACK_MOST documents
+HELD_BACK_MOST = 500
+
+
+def task(recipe: Recipe, options: Any, former: Checkpoint | None) -> Task:
+    """former: the run that is resumed, whose words must keep their ids.
+    options: data, valid, tokenizer, vocabulary, dict, sentencepiece, seed"""
+    seed, max_len, rows = options.seed, recipe.model["max_len"], recipe.batch
+    known = wordings_of(former)["text"] if former else None
+    if options.data is None:
+        wording = known or builtin.review_wording()
+
+        def drawn(epoch: int) -> LanguageModelBatches:
+            documents = builtin.review_ids(wording, recipe.texts, builtin.TRAINING, seed, epoch)
+            return LanguageModelBatches(documents, max_len=max_len, rows=rows, seed=seed)
+
+        batches: Any = builtin.FreshBatches(drawn)
+        held = builtin.review_ids(wording, builtin.VALIDATION_TEXTS, builtin.VALIDATION)
+    else:
+        texts = read_documents(options.data)
+        pieces = in_pieces(options.data)
+        wording = known or Wording(tokenizer_for(texts, options))
+        documents = wording.tokenizer.encode_all(texts, in_pieces=pieces)
+        if options.valid is not None:
+            held = wording.tokenizer.encode_all(read_documents(options.valid), in_pieces=in_pieces(options.valid))
+        else:
+            documents, held = hold_back(documents, options.data)
+        batches = built(LanguageModelBatches, documents, max_len=max_len, rows=rows, seed=seed)
+    validation = LanguageModelBatches(held, max_len=max_len, rows=64, shuffle=False)
+    model = built(LanguageModel, wording.tokenizer.vocab_size, seed=seed, **recipe.model)
+    return Task(
+        model=model,
+        batches=batches,
+        loss_of=lambda model, batch: model.loss(batch.ids, batch.targets, ignore_index=batch.ignore),
+        evaluate=lambda model: measures.language_model_loss(model, validation.epoch()),
+        wordings={"text": wording},
+        settings={"task": "pretrain", "data": source_name(options.data), "preset": options.preset},
+    )
+
+
+def tokenizer_for(texts: list[str], options: Any) -> Tokenizer:
+    """A tokenizer for a file: the labs' dictionary for text in pieces, else one learnt from the text."""
+    if in_pieces(options.data):
+        beside = os.path.join(os.path.dirname(options.data), "dict.txt")
+        dictionary = options.dict or beside
+        if options.dict is None and not os.path.exists(beside):
+            raise UserError(f"{options.data}: text in pieces needs their dictionary; give --dict dict.txt")
+        return built(LabTokenizer.from_files, dictionary, options.sentencepiece)
+    if options.sentencepiece is not None:
+        return built(PieceTokenizer.from_file, options.sentencepiece)
+    return trained_tokenizer(texts, options.tokenizer, options.vocabulary)
+
+
+def trained_tokenizer(texts: list[str], kind: str, vocabulary: int) -> Tokenizer:
+    if kind == "words":
+        return built(WordTokenizer.train, texts, max_size=vocabulary, lower=True)
+    return built(PieceTokenizer.train, texts, vocab_size=vocabulary)
+
+
+def in_pieces(path: str) -> bool:
+    return path.endswith(".spm")
+
+
+def hold_back(documents: list[Any], path: str) -> tuple[list[Any], list[Any]]:
+    """Training and validation: every twentieth document or so is held back, spread over the file."""
+    if len(documents) < 2:
+        raise UserError(f"{path}: one document only; give at least two, or --valid FILE to validate on")
+    count = max(1, min(HELD_BACK_MOST, int(HELD_BACK * len(documents))))
+    chosen = set(np.linspace(0, len(documents) - 1, count).astype(int).tolist())
+    kept = [document for number, document in enumerate(documents) if number not in chosen]
+    return kept, [documents[number] for number in sorted(chosen)]
+
+
+def source_name(path: str | None) -> str:
+    return "built-in" if path is None else path

@@ -1,0 +1,95 @@
+"""The training run that the three tasks share: optimiser, schedule, limits, and the loop around them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitransformer.checkpoints import Checkpoint, CheckpointError, RunFolder
+from minitransformer.cli import UserError
+from minitransformer.optim import Adam, constant, warmup_cosine
+from minitransformer.training import Options, Result, train
+
+from .recipes import Recipe
+from .wording import Wording
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to learn: a model, its data, and how both are scored."""
+
+    model: Any
+    batches: Any  # .count(epoch), .epoch(epoch, start)
+    loss_of: Callable[[Any, Any], Any]
+    evaluate: Callable[[Any], dict[str, float]]
+    wordings: dict[str, Wording]
+    settings: dict[str, Any]  # noted in the checkpoint: what the data were, and the classes' names
+    options: dict[str, Any] = field(default_factory=dict)  # more of training.Options
+
+
+def former_run(folder: str, resume: bool) -> Checkpoint | None:
+    """The latest checkpoint of a run to resume; None for a new run, which needs a folder without one."""
+    run = RunFolder(folder)
+    steps = run.steps() if os.path.isdir(folder) or not os.path.exists(folder) else []
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise UserError(f"--out {folder}: this is a file; name a folder")
+    if not resume and steps:
+        raise CheckpointError(
+            folder,
+            f"already holds a run of {steps[-1]:,} steps",
+            f"add --resume to go on with it, --out DIR to train elsewhere, or remove it (rm -r {folder})",
+        )
+    return run.latest() if resume else None
+
+
+def wordings_of(checkpoint: Checkpoint) -> dict[str, Wording]:
+    """The tokenizers inside a checkpoint, by the side they serve: "text", or "source" and "target"."""
+    packed = checkpoint.tokenizer
+    if not isinstance(packed, dict) or not packed:
+        raise CheckpointError(checkpoint.path, "holds no tokenizer", "name a checkpoint made by a command of ours")
+    return {str(side): Wording.unpack(one, checkpoint.path) for side, one in packed.items()}
+
+
+def run(task: Task, recipe: Recipe, *, folder: str, resume: bool, seed: int, command: str) -> Result:
+    """Trains as the recipe says; the loop shows progress, saves, and says at the end how to go on."""
+    total = recipe.total(task.batches.count(0))
+    if total < 1:
+        raise UserError("nothing to train: give at least one step or epoch")
+    every = max(1, min(500, total // 5))
+    schedule = constant()
+    if recipe.cosine and total > 1:
+        schedule = warmup_cosine(min(recipe.warmup, total // 10), total)
+    options = Options(
+        max_steps=recipe.steps,
+        max_epochs=recipe.epochs,
+        max_minutes=recipe.minutes,
+        clip=recipe.clip,
+        seed=seed,
+        **{"evaluate_every": every, "save_every": every} | task.options,
+    )
+    return train(
+        task.model,
+        Adam(task.model.named_parameters(), lr=recipe.lr),
+        task.batches,
+        task.loss_of,
+        options,
+        schedule=schedule,
+        evaluate=task.evaluate,
+        folder=folder,
+        resume=resume,
+        settings=task.settings,
+        tokenizer={side: wording.pack() for side, wording in task.wordings.items()},
+        resume_command=command,
+    )
+
+
+def built(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """A model or batches made of what the user asked for; a size that cannot be is the user's to mend."""
+    try:
+        return make(*arguments, **options)
+    except CheckpointError:
+        raise
+    except ValueError as error:
+        raise UserError(str(error)) from error

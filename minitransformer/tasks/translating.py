@@ -1,0 +1,102 @@
+"""A translator from sentence pairs, and its translations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitransformer.checkpoints import Checkpoint
+from minitransformer.cli import UserError
+from minitransformer.decoding import beam_search, generate
+from minitransformer.models import Translator
+from minitransformer.text import Tokenizer, TranslationBatches, read_pairs
+from minitransformer.text.batches import right_pad
+
+from . import builtin, measures
+from .modelling import hold_back, source_name, trained_tokenizer
+from .recipes import Recipe
+from .runs import Task, built, wordings_of
+from .wording import Wording
+
+SIDES = ("source", "target")
+
+
+def task(recipe: Recipe, options: Any, former: Checkpoint | None) -> Task:
+    """options: data, valid, tokenizer, vocabulary, reverse, seed"""
+    seed, max_len, rows = options.seed, recipe.model["max_len"], recipe.batch
+    known = wordings_of(former) if former else None
+    wordings = (known["source"], known["target"]) if known else None
+    if options.data is None:
+        if options.reverse:
+            raise UserError("--reverse needs a file of pairs: the built-in ones go from English to French")
+        both = wordings or builtin.pair_wordings()
+
+        def drawn(epoch: int) -> TranslationBatches:
+            sides = builtin.pair_ids(both, recipe.texts, builtin.TRAINING, seed, epoch)
+            return TranslationBatches(*sides, max_len=max_len, rows=rows, seed=seed)
+
+        batches: Any = builtin.FreshBatches(drawn)
+        held = builtin.pair_ids(both, builtin.VALIDATION_TEXTS, builtin.VALIDATION)
+    else:
+        pairs = _read(options.data, options.reverse)
+        both = wordings or _wordings(pairs, options)
+        if options.valid is None:
+            pairs, back = hold_back(pairs, options.data)
+        else:
+            back = _read(options.valid, options.reverse)
+        sides = encode_pairs(both, pairs)
+        batches = built(TranslationBatches, *sides, max_len=max_len, rows=rows, seed=seed, drop_long=True)
+        held = encode_pairs(both, back)
+    validation = built(TranslationBatches, *held, max_len=max_len, rows=64, shuffle=False, drop_long=True)
+    sizes = [wording.tokenizer.vocab_size for wording in both]
+    return Task(
+        model=built(Translator, *sizes, seed=seed, **recipe.model),
+        batches=batches,
+        loss_of=measures.translation_loss,
+        evaluate=lambda model: measures.translator_loss(model, validation.epoch()),
+        wordings=dict(zip(SIDES, both, strict=True)),
+        settings={
+            "task": "train-translator", "data": source_name(options.data), "preset": options.preset,
+            "reverse": options.reverse,
+        },
+    )  # fmt: skip
+
+
+def _read(path: str, reverse: bool) -> list[tuple[str, str]]:
+    return read_pairs(path, source=int(reverse), target=int(not reverse))
+
+
+def _wordings(pairs: list[tuple[str, str]], options: Any) -> tuple[Wording, Wording]:
+    texts = [[pair[side] for pair in pairs] for side in range(2)]
+    source, target = (Wording(trained_tokenizer(one, options.tokenizer, options.vocabulary)) for one in texts)
+    return source, target
+
+
+def encode_pairs(both: tuple[Wording, Wording], pairs: Sequence[tuple[str, str]]) -> tuple[list[Any], list[Any]]:
+    return [both[0].encode(source) for source, _ in pairs], [both[1].encode(target) for _, target in pairs]
+
+
+def translations(
+    model: Translator, wordings: dict[str, Wording], sentences: Sequence[str], *, beams: int = 1, rows: int = 32
+) -> Iterator[list[int]]:
+    """The ids of each sentence's translation, in order; a few sentences at a time, so that the first come soon."""
+    sources = [[*source_ids(model, wordings["source"], text), Tokenizer.eos] for text in sentences]
+    suppress = (Tokenizer.sos, Tokenizer.pad, Tokenizer.oov)
+    for first in range(0, len(sources), rows):
+        chosen = sources[first : first + rows]
+        batch, lengths = right_pad(chosen, Tokenizer.pad), np.array([len(row) for row in chosen])
+        if beams > 1:
+            found = beam_search(model, batch, lengths, beams=beams, eos=Tokenizer.eos, suppress=suppress)
+            yield from (row[0].tokens if row else [] for row in found)
+        else:
+            yield from generate(model, batch, lengths, eos=Tokenizer.eos, suppress=suppress)
+
+
+def source_ids(model: Translator, wording: Wording, text: str) -> list[int]:
+    """One sentence's ids, refused when the model has no room for it."""
+    ids, room = wording.encode(text), model.config()["max_len"] - 1
+    if len(ids) > room:
+        raise UserError(f"a sentence of {len(ids)} words ({text[:40]!r}...): this model takes at most {room}; cut it")
+    return ids

@@ -1,0 +1,215 @@
+"""The commands that train and use models, end to end, each in a process of its own, with tiny settings."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+TINY = ("--width", "16", "--heads", "2", "--layers", "1", "--ff", "16", "--batch", "4")
+WORDS = "the cat sees a dog near red house and little tree under old bridge with green bird".split()  # noqa: SIM905
+
+
+def start(folder, *arguments: str, **options) -> subprocess.Popen:
+    """On NumPy: nothing to compile, and small models need no more."""
+    environment = {**os.environ, "MINITRANSFORMER_BACKEND": "numpy"}
+    command = [sys.executable, "-m", "minitransformer", *arguments]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, **options,
+    )  # fmt: skip
+
+
+def command(folder, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess:
+    process = start(folder, *arguments)
+    out, error = process.communicate(stdin)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, error)
+
+
+def succeeds(folder, *arguments: str, stdin: str = "") -> str:
+    result = command(folder, *arguments, stdin=stdin)
+    assert result.returncode == 0, result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with text, labelled text and pairs that a tiny model can learn."""
+    folder = tmp_path_factory.mktemp("commands")
+    lines = [" ".join(WORDS[(i + j) % len(WORDS)] for j in range(3 + i % 5)) for i in range(40)]
+    opinions = [f"{word} {line}" for line in lines[:4] for word in ("nice", "poor")]
+    (folder / "text.txt").write_text("\n".join(lines + opinions) + "\n")
+    labels = [("good" if i % 2 else "bad", line) for i, line in enumerate(lines)]
+    rows = [f"{'nice' if label == 'good' else 'poor'} {line}\t{label}" for label, line in labels]
+    (folder / "labelled.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+    # a made-up language that is English backwards, letter by letter and in the same order of words
+    pairs = [f"{line}\t{' '.join(word[::-1] for word in line.split())}" for line in lines]
+    (folder / "pairs.tsv").write_text("\n".join(pairs) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pretrained(files):
+    out = succeeds(files, "pretrain", "text.txt", "--tokenizer", "words", "--steps", "30", "--max-len", "12", *TINY)
+    assert "language model, 23 words" in out and re.search(r"loss +\d", out)
+    return files
+
+
+@pytest.fixture(scope="module")
+def finetuned(pretrained):
+    options = ("--epochs", "3", "--batch", "4", "--lr", "0.01")
+    out = succeeds(pretrained, "finetune", "labelled.tsv", "--from", "runs/pretrain", *options)
+    assert "starts from runs/pretrain/step-" in out and "classifier (bad, good)" in out
+    return pretrained
+
+
+# ---------------------------------------------------------------------------------------------------- your own data
+
+
+def test_from_text_to_generated_text(pretrained):
+    result = command(pretrained, "generate", "the cat", "--seed", "3", "--length", "6")
+    assert result.returncode == 0 and result.stdout.startswith("the cat")
+    assert "using runs/pretrain/step-" in result.stderr
+    assert result.stdout == succeeds(pretrained, "generate", "the cat", "--seed", "3", "--length", "6")
+    assert set(result.stdout.split()) <= {*WORDS, "nice", "poor"}
+    options = ("--temperature", "1.5", "--top-k", "5", "--top-p", "0.9", "--no-repeat", "2", "--count", "3")
+    assert len(succeeds(pretrained, "generate", "--seed", "1", "--length", "5", *options).splitlines()) == 3
+    beams = succeeds(pretrained, "generate", "the", "--beam", "3", "--count", "2", "--length", "5").splitlines()
+    scores = [float(line.split()[0]) for line in beams]
+    assert len(beams) == 2 and max(scores) < 0
+
+
+def test_words_appear_while_the_text_is_written():
+    """Each word is printed when it is known, not at the end."""
+    from minitransformer.commands.generate import _Page
+    from minitransformer.tasks.wording import Wording
+    from minitransformer.text import WordTokenizer
+
+    wording = Wording(WordTokenizer(["j'", "ai", "faim", "."], split="spaces"), "fr")
+    page, seen = _Page(wording), []
+    for length in range(1, 5):
+        page.show(list(range(4, 4 + length)))
+        seen.append(page.shown)
+    assert seen == ["J'", "J'ai", "J'ai faim", "J'ai faim."]
+
+
+def test_from_labelled_text_to_a_label(finetuned):
+    table = succeeds(finetuned, "classify", "nice the cat", "poor little tree").splitlines()
+    assert [line.split()[0] for line in table[2:]] == ["good", "bad"]
+    assert all(re.search(r"\d\d\.\d%", line) for line in table[2:])
+    piped = succeeds(finetuned, "classify", stdin="nice the cat\n\npoor little tree\n").splitlines()
+    assert piped == table
+    (finetuned / "some.txt").write_text("nice the cat\npoor little tree\n")
+    assert succeeds(finetuned, "classify", "--file", "some.txt").splitlines() == table
+    note = command(finetuned, "classify", "nice zebra")
+    assert "never seen: zebra" in note.stderr
+
+
+def test_evaluate_a_classifier_and_a_language_model_on_files(finetuned):
+    report = json.loads(succeeds(finetuned, "evaluate", "labelled.tsv", "--model", "runs/finetune", "--json"))
+    (values,) = report.values()
+    low, high = values["interval"]
+    assert values["texts"] == 40 and 0 <= low <= values["accuracy"] <= high <= 1 and values["accuracy"] > 0.9
+    out = succeeds(finetuned, "evaluate", "text.txt", "--model", "runs/pretrain")
+    assert re.search(r"perplexity +\d", out) and "48 texts of text.txt" in out
+
+
+def test_from_pairs_to_a_printed_translation(files):
+    """A language of 17 words, each with one translation: after a few hundred steps everything must be right."""
+    options = ("--steps", "250", "--lr", "0.01", "--width", "32", "--heads", "2", "--layers", "1", "--ff", "32")
+    out = succeeds(files, "train-translator", "pairs.tsv", "--batch", "16", "--max-len", "12", *options)
+    assert "translator, 21 and 21 words" in out
+    assert succeeds(files, "translate", "the cat sees") == "eht tac sees\n"
+    out = succeeds(files, "translate", "--beam", "3", stdin="the cat sees\na dog near\n")
+    assert out == "eht tac sees\na god raen\n"
+    out = succeeds(files, "evaluate", "pairs.tsv", "--model", "runs/translator")
+    assert float(re.search(r"BLEU +([\d.]+)", out)[1]) > 95
+    assert float(re.search(r"exactly right +([\d.]+)", out)[1]) > 95
+
+
+def test_the_labs_form_of_data(tmp_path):
+    """Pieces, dict.txt and labels in files of their own."""
+    (tmp_path / "dict.txt").write_text("▁the 9\n▁good 5\n▁bad 5\n▁book 4\n")
+    texts = ["▁the ▁good ▁book" if i % 2 else "▁the ▁bad ▁book ▁strange" for i in range(20)]
+    (tmp_path / "train.review.spm").write_text("\n".join(texts) + "\n")
+    (tmp_path / "train.label").write_text("\n".join(str(i % 2) for i in range(20)) + "\n")
+    succeeds(tmp_path, "pretrain", "train.review.spm", "--steps", "5", "--max-len", "8", *TINY)
+    succeeds(tmp_path, "finetune", "train.review.spm", "--epochs", "20", "--lr", "0.01", "--batch", "4")
+    assert "1 " in succeeds(tmp_path, "classify", "▁the ▁good ▁book").splitlines()[2]
+    raw = command(tmp_path, "classify", "the good book")
+    assert raw.returncode == 2 and "--sentencepiece" in raw.stderr
+    out = succeeds(tmp_path, "evaluate", "train.review.spm", "--model", "runs/finetune")
+    assert "20 right" in out
+
+
+def test_pieces_learnt_from_the_text_travel_in_the_checkpoint(files, tmp_path):
+    """The two files of a checkpoint are all that is needed, wherever they are copied."""
+    folder = tmp_path / "made"
+    succeeds(files, "pretrain", "text.txt", "--vocabulary", "60", "--steps", "4", "--out", str(folder), *TINY)
+    for name in os.listdir(folder):
+        if name.startswith("step-00000004"):
+            os.rename(folder / name, tmp_path / name)
+    text = succeeds(tmp_path, "generate", "the cat", "--model", "step-00000004.json", "--greedy", "--length", "3")
+    assert text.startswith("the cat")
+
+
+# ---------------------------------------------------------------------------------------------------- built-in language
+
+
+def test_the_built_in_language_needs_no_data(tmp_path):
+    short = ("--steps", "4", "--texts", "40", *TINY)
+    out = succeeds(tmp_path, "pretrain", *short)
+    assert "best possible  1.064" in out and "it says" in out
+    out = succeeds(tmp_path, "finetune", "--epochs", "1", "--texts", "16")
+    assert "starts from runs/pretrain/" in out and "best possible" in out
+    out = succeeds(tmp_path, "finetune", "--scratch", "--out", "runs/scratch", "--epochs", "1", "--texts", "16", *TINY)
+    assert "starts from random weights" in out
+    assert "truth" in succeeds(tmp_path, "classify")
+    out = succeeds(tmp_path, "evaluate", "--texts", "30")
+    assert "best possible  1.0641" in out and "95 % interval" in out and "best possible    99.0%" in out
+
+
+def test_a_built_in_translator_from_training_to_bleu(tmp_path):
+    succeeds(tmp_path, "train-translator", "--steps", "4", "--texts", "40", *TINY)
+    assert len(succeeds(tmp_path, "translate").splitlines()) == 6
+    out = succeeds(tmp_path, "evaluate", "--texts", "20")
+    assert re.search(r"BLEU +\d", out) and "best possible  0.0055" in out
+
+
+def test_presets_have_the_labs_numbers():
+    from minitransformer.tasks.recipes import FINETUNE, PRETRAIN, TRANSLATOR
+
+    lab = PRETRAIN["lab"]
+    assert (lab.lr, lab.batch, lab.epochs, lab.clip, lab.cosine) == (3e-4, 16, 2, 0.5, False)
+    assert lab.model["d_model"] == 200 and lab.model["n_layers"] == 4 and lab.model["max_len"] == 512
+    lab = FINETUNE["lab"]
+    assert (lab.lr, lab.batch, lab.epochs, lab.clip) == (1e-4, 8, 15, 0.5)
+    lab = TRANSLATOR["lab"]
+    assert (lab.lr, lab.batch, lab.epochs, lab.model["max_len"]) == (1e-3, 64, 10, 24)
+
+
+# ---------------------------------------------------------------------------------------------------- stopping
+
+
+def test_ctrl_c_saves_and_the_printed_command_goes_on_to_the_same_weights(files, tmp_path):
+    text = str(files / "text.txt")
+    limits = ("--steps", "200", "--max-len", "12", "--dropout", "0.1")
+    settings = ("pretrain", text, "--tokenizer", "words", *limits, *TINY)
+    succeeds(tmp_path, *settings, "--out", "whole")
+    process = start(tmp_path, *settings, "--out", "halved")
+    while not (tmp_path / "halved" / "step-00000040.json").exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    error = process.communicate()[1]
+    assert process.returncode == 128 + signal.SIGINT and "Traceback" not in error
+    resumed = re.search(r"resume with: minitransformer (.*)", error)[1].split()
+    assert resumed[-1] == "--resume"
+    succeeds(tmp_path, *resumed)
+    last = "step-00000200.safetensors"
+    assert (tmp_path / "whole" / last).read_bytes() == (tmp_path / "halved" / last).read_bytes()
