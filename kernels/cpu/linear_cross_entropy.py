@@ -7,8 +7,8 @@ For 8 × 256 tokens and 50,001 words that is 64 MB instead of 410 MB of logits a
 each of which would cross memory several times. Rows with an ignored target are left out before the first product:
 padding costs nothing.
 
-Tried for the labs' head (2,048 rows, two cores): buffers of 16, 32, 64 and 128 MB take 1.49, 1.26, 1.06 and 1.01 s, since
-dweight (40 MB) crosses memory once a chunk. Of the time, the three products take 0.9 s, near the rate of a large sgemm.
+Tried for the labs' head (2,048 rows, two cores): buffers of 16, 32, 64 and 128 MB take 1.49, 1.26, 1.06 and 1.01 s,
+since dweight (40 MB) crosses memory once a chunk. The three products alone take 0.9 s of that.
 """
 
 import math
