@@ -62,6 +62,11 @@ def pytest_runtest_logreport(report):
         LEFT_OUT[report.nodeid] = report.longrepr[2].removeprefix("Skipped: ")
 
 
+def pytest_collectreport(report):
+    if report.skipped and isinstance(report.longrepr, tuple):
+        LEFT_OUT[report.nodeid] = report.longrepr[2].removeprefix("Skipped: ")
+
+
 def pytest_terminal_summary(terminalreporter):
     if LEFT_OUT:
         terminalreporter.section("left out, and why", sep="-")
