@@ -10,8 +10,9 @@ head. Backward recomputes the scores from lse and does five products a tile pair
 Threads: forward takes one query tile a task; backward one head of one sequence, so that dq, dk and dv each have a
 single owner and no atomics are needed.
 
-What helped: padding D to a multiple of 8 so that rows fill vector registers; the transposed copy of a key tile, whose
-rows are then long; pairing light and heavy tiles of a causal mask, since threads get equal counts of tasks.
+Why it looks as it does: D is padded to a multiple of 8 so that rows fill vector registers; a key tile is copied
+transposed, because its rows are then long; light and heavy tiles of a causal mask alternate, since threads get equal
+counts of tasks.
 """
 
 import math

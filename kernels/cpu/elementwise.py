@@ -2,7 +2,7 @@
 
 The loops are threaded: one core alone does not reach the memory's bandwidth. exp and sigmoid use our own vectorised
 exp; log, tanh and erf are the C library's. Two arrays of one shape go through a threaded loop; broadcasting is left
-to NumPy's, which is compiled too and limited by memory like ours (a loop nest of our own was not faster)."""
+to NumPy's, which is compiled too and limited by memory like ours."""
 
 import math
 

@@ -1,6 +1,6 @@
 """Linear, bias, activation, linear, bias. Between the two products of BLAS there is one sweep that adds the bias and
 applies the activation: pre is read and written once, hidden written once. Backward sweeps once too: it turns dhidden
-into dpre in place, while the hidden values are formed again from pre (cheaper than keeping them)."""
+into dpre in place, while the hidden values are formed again from pre (so that they need not be kept)."""
 
 import math
 

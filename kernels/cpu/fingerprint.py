@@ -1,5 +1,5 @@
-"""A number that tells whether an array is still what it was: how autograd notices a change in place. Reads x once, at
-the speed of memory: four independent chains of multiply and xor, because one chain would wait for its multiplier."""
+"""A number that tells whether an array is still what it was: how autograd notices a change in place. Reads x once, in
+four independent chains of multiply and xor, because one chain would wait for its multiplier."""
 
 import numpy as np
 from numba import prange

@@ -30,7 +30,7 @@ from numba.core import event  # noqa: E402
 
 FLAGS = {"reassoc", "contract", "arcp", "nsz"}
 EXACT_FLAGS = {"contract", "nsz"}  # for code that splits a constant in two, which reassoc would undo
-SMALL = 30_000  # elements below which one thread is faster than two
+SMALL = 30_000  # elements: smaller arrays are worked on by one thread
 PARTIALS = 16  # tasks of a cross-row reduction: enough for many cores, few enough to add up at no cost
 
 

@@ -8,7 +8,8 @@ subtracted in two parts so that n ln 2 carries no rounding error, and these func
 which would join the parts again. NaN stays NaN, -inf gives 0, +inf gives inf; results too small for a normal
 number become 0. Largest relative error over all arguments: 2 units in the last place (tests hold that).
 
-Over 2,048 × 50,001 logits on two threads: 0.06 s, against 0.36 s with the library's exp.
+Measured on one core over three million numbers: 0.6 ns each in float32 and 1.9 ns in float64, against 2.6 and 10.3 ns
+with NumPy's exp (which also had to report overflows there).
 """
 
 import math
