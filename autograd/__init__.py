@@ -3,8 +3,9 @@
     from autograd import Tensor, no_grad, gradcheck
     import autograd.functional as F
 
-`tensor.py` is the whole idea: a Tensor remembers the Function that made it, and `backward` walks that record from the
-end to the beginning. `operators.py`, `shapes.py` and `functional.py` hold the derivative rules, one short class each.
+`tensor.py` and `function.py` are the whole idea: a Tensor remembers the Function that made it, and `backward` walks
+that record from the end to the beginning. `operators.py`, `shapes.py` and `functional.py` hold the derivative rules,
+one short class each.
 """
 
 import kernels
@@ -18,7 +19,8 @@ if getattr(kernels, "PROJECT", None) != PROJECT:
     )
 
 from autograd.draw import draw  # noqa: E402
+from autograd.function import Function  # noqa: E402
 from autograd.gradcheck import GradcheckError, gradcheck  # noqa: E402 - only after the check above
-from autograd.tensor import AutogradError, Function, MissingRule, Tensor, no_grad  # noqa: E402
+from autograd.tensor import AutogradError, MissingRule, Tensor, no_grad  # noqa: E402
 
 __all__ = ["AutogradError", "Function", "GradcheckError", "MissingRule", "Tensor", "draw", "gradcheck", "no_grad"]

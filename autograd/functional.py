@@ -6,6 +6,7 @@ Arguments that are not Tensors (ids, lengths, targets) are integer arrays and ha
 import numpy as np
 
 import kernels
+from autograd.function import Function
 from autograd.operators import (
     absolute,
     add,
@@ -28,7 +29,7 @@ from autograd.operators import (
     where,
 )  # fmt: skip
 from autograd.shapes import astype, concatenate, expand, index, one_axis, reshape, split, stack, swapaxes, transpose
-from autograd.tensor import Function, Tensor
+from autograd.tensor import Tensor
 
 __all__ = [
     "absolute", "add", "astype", "attention", "concatenate", "cross_entropy", "divide", "dropout", "embedding", "exp",
@@ -47,7 +48,7 @@ def rows(x):
 
 def integers(value, backend):
     """Ids, lengths or targets as an integer array of this backend."""
-    array = value.data if isinstance(value, Tensor) else backend.asarray(value)
+    array = value.array if isinstance(value, Tensor) else backend.asarray(value)
     if array.dtype.kind not in "iu":
         raise TypeError(f"integers are needed here, not {array.dtype}; use .astype('int64')")
     return array.copy()  # backward reads them again, and callers like to reuse the buffers of their batches

@@ -5,7 +5,8 @@ y = f(a, b);  each class states y and the vector-Jacobian product: dy ↦ da, db
 import math
 import numbers
 
-from autograd.tensor import Function, Tensor
+from autograd.function import Function
+from autograd.tensor import Tensor
 
 
 def tensor_like(value, model):
@@ -288,12 +289,12 @@ def where(condition, a, b):
     """Elements of a where the condition (a boolean array) holds, of b elsewhere."""
     a, b = both_tensors(a, b) if isinstance(a, Tensor) or isinstance(b, Tensor) else (Tensor(a), Tensor(b))
     shapes.same_dtype("where", (a, b))
-    return Where.apply(condition.data if isinstance(condition, Tensor) else condition, a, b)
+    return Where.apply(condition.array if isinstance(condition, Tensor) else condition, a, b)
 
 
 def absolute(x):
     """|x|, with derivative 0 at the corner."""
-    return multiply(x, Tensor(x.backend.xp.sign(x.data), backend=x.backend))
+    return multiply(x, Tensor(x.backend.xp.sign(x.array), backend=x.backend))
 
 
 def axes_of(x, axis):

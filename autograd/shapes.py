@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from autograd.tensor import Function, Tensor
+from autograd.function import Function
+from autograd.tensor import Tensor
 
 
 class Reshape(Function):
@@ -130,9 +131,9 @@ def expand(x, shape):
 def index(x, key):
     """x[key]; Tensors of integers may stand in the key."""
     if isinstance(key, tuple):
-        key = tuple(part.data if isinstance(part, Tensor) else part for part in key)
+        key = tuple(part.array if isinstance(part, Tensor) else part for part in key)
     elif isinstance(key, Tensor):
-        key = key.data
+        key = key.array
     elif isinstance(key, list):
         key = x.backend.xp.asarray(key)
     return Index.apply(x, key)

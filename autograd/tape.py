@@ -7,7 +7,8 @@ the tape but count as no step, unless `moves=True` is asked for.
 from collections import deque
 from collections.abc import Iterator
 
-from autograd.tensor import AutogradError, Function, Tensor, inputs_before_results
+from autograd.function import Function
+from autograd.tensor import AutogradError, Tensor, inputs_before_results
 from kernels.contract import CONTRACT, Cost
 
 

@@ -1,4 +1,4 @@
-"""Tensor and Function: reverse-mode differentiation.
+"""Tensor: an array that remembers how it was computed, and reverse-mode differentiation.
 
 A Tensor holds one array. When it was computed from others it also holds the Function that computed it, and that
 Function holds its input Tensors: together they form a graph, the tape. `backward` visits the graph once, from the
@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 import kernels
-from kernels.backend import BackendError, mixing
 from kernels.contract import FLOATS
 
 
@@ -48,6 +47,24 @@ def no_grad() -> Iterator[None]:
         _mode.recording = former
 
 
+class Memory:
+    """Whether anybody outside may change an array behind our back, and whom that would hurt.
+
+    Tensors that share an array (views) share a Memory. What was computed here and never shown needs no watch; when
+    it is shown (`tensor.data`), the Functions that saved it take its fingerprint, which is still the right one."""
+
+    __slots__ = ("seen", "watchers")
+
+    def __init__(self, seen: bool = False):
+        self.seen = seen
+        self.watchers: list[Any] = []  # calls that take a fingerprint; they hold their Functions weakly
+
+    def show(self) -> None:
+        self.seen = True
+        while self.watchers:
+            self.watchers.pop()()
+
+
 class Tensor:
     """An array that remembers how it was computed.
 
@@ -57,7 +74,7 @@ class Tensor:
     node           the Function that computed it; None for a leaf
     """
 
-    __slots__ = ("data", "requires_grad", "grad", "node", "backend", "__weakref__")
+    __slots__ = ("array", "memory", "requires_grad", "grad", "node", "backend", "__weakref__")
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None, backend: Any = None):
         if isinstance(data, Tensor):
@@ -68,32 +85,50 @@ class Tensor:
         if dtype is None and not hasattr(data, "dtype") and np.asarray(data).dtype.kind == "f":
             dtype = np.float32  # Python numbers carry no precision of their own
         self.data = self.backend.asarray(data, dtype)
-        kind = self.data.dtype
+        kind = self.array.dtype
         if kind not in FLOATS and kind.kind not in "iub":
             raise TypeError(f"a Tensor holds float32, float64, integers or booleans, not {kind}")
         if requires_grad and kind.kind != "f":
             raise TypeError(f"only float32 and float64 have gradients, not {kind}")
         self.requires_grad = requires_grad
         self.grad: Tensor | None = None
-        self.node: Function | None = None
+        self.node: Any = None
+
+    @classmethod
+    def computed(cls, array: Any, backend: Any, memory: "Memory") -> "Tensor":
+        """A result that a Function made: checked already, and not yet seen by anybody outside."""
+        tensor = cls.__new__(cls)
+        tensor.array, tensor.memory, tensor.backend = array, memory, backend
+        tensor.requires_grad, tensor.grad, tensor.node = False, None, None
+        return tensor
 
     # ------------------------------------------------------------------------------------------ what it is
 
     @property
+    def data(self) -> Any:
+        """The array itself. Whoever holds it may change it, so from here on it is watched (see `Memory`)."""
+        self.memory.show()
+        return self.array
+
+    @data.setter
+    def data(self, array: Any) -> None:
+        self.array, self.memory = array, Memory(seen=True)
+
+    @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(self.data.shape)
+        return tuple(self.array.shape)
 
     @property
     def dtype(self):
-        return self.data.dtype
+        return self.array.dtype
 
     @property
     def ndim(self) -> int:
-        return self.data.ndim
+        return self.array.ndim
 
     @property
     def size(self) -> int:
-        return self.data.size
+        return self.array.size
 
     @property
     def is_leaf(self) -> bool:
@@ -106,7 +141,7 @@ class Tensor:
     def item(self) -> float:
         if self.size != 1:
             raise ValueError(f"only one number can become a Python number, not an array of shape {self.shape}")
-        return self.numpy().item()
+        return self.backend.to_numpy(self.array).item()
 
     def __float__(self) -> float:
         return float(self.item())
@@ -115,7 +150,7 @@ class Tensor:
         return bool(self.item())
 
     def __len__(self) -> int:
-        return len(self.data)
+        return len(self.array)
 
     def __iter__(self):
         return (self[i] for i in range(len(self)))
@@ -144,14 +179,14 @@ class Tensor:
 
     def detach(self) -> "Tensor":
         """The same array, without its past."""
-        return Tensor(self.data, backend=self.backend)
+        return Tensor.computed(self.array, self.backend, self.memory)
 
     def to(self, backend: str) -> "Tensor":
         """A leaf with the same values on another backend."""
         if self.node is not None:
             raise AutogradError("only a leaf can move between backends; use .detach().to(...)")
         target = kernels.backend(backend)
-        moved = Tensor(self.backend.to_numpy(self.data).copy(), self.requires_grad, backend=target)
+        moved = Tensor(self.backend.to_numpy(self.array).copy(), self.requires_grad, backend=target)
         moved.grad = None if self.grad is None else self.grad.to(backend)
         return moved
 
@@ -165,7 +200,8 @@ class Tensor:
         """
         if not self.requires_grad:
             raise AutogradError("this Tensor depends on nothing that requires a gradient")
-        pending = {id(self): self._first_gradient(gradient)}
+        first = self._first_gradient(gradient)
+        pending, owned = {id(self): first}, {id(first)}  # the caller's array is read, never kept
         order = inputs_before_results(self)
         for tensor in order:
             if tensor.node is not None:
@@ -184,7 +220,6 @@ class Tensor:
                 pending[id(parent)] = dx if known is None else parent.backend.add(known, dx)
             if not retain_graph:
                 tensor.node.release()
-        owned: set[int] = set()
         for leaf, dy in arrived:  # only now: a rule that fails leaves no half of the gradients behind
             _accumulate(leaf, dy, owned)
 
@@ -196,10 +231,10 @@ class Tensor:
                     "sum it first, or pass backward(gradient) of that shape"
                 )
             return self.backend.xp.ones(self.shape, dtype=self.dtype)
-        gradient = gradient.data if isinstance(gradient, Tensor) else self.backend.asarray(gradient)
+        gradient = gradient.array if isinstance(gradient, Tensor) else self.backend.asarray(gradient)
         if tuple(gradient.shape) != self.shape:
             raise AutogradError(f"the gradient has shape {tuple(gradient.shape)}, the Tensor {self.shape}")
-        return gradient.astype(self.dtype)  # a copy: the caller's array is never kept
+        return gradient.astype(self.dtype, copy=False)
 
     # ------------------------------------------------------------------------------------------ operators
     # The rules live in operators.py and shapes.py; here is only the syntax.
@@ -247,22 +282,22 @@ class Tensor:
         return operators.absolute(self)
 
     def __lt__(self, other):
-        return self.data < _array(other)
+        return self.array < _array(other)
 
     def __le__(self, other):
-        return self.data <= _array(other)
+        return self.array <= _array(other)
 
     def __gt__(self, other):
-        return self.data > _array(other)
+        return self.array > _array(other)
 
     def __ge__(self, other):
-        return self.data >= _array(other)
+        return self.array >= _array(other)
 
     def __eq__(self, other):
-        return self.data == _array(other)
+        return self.array == _array(other)
 
     def __ne__(self, other):
-        return self.data != _array(other)
+        return self.array != _array(other)
 
     __hash__ = object.__hash__  # identity: == compares elements, and gives an array
 
@@ -320,7 +355,7 @@ class Tensor:
 
 
 def _array(value):
-    return value.data if isinstance(value, Tensor) else value
+    return value.array if isinstance(value, Tensor) else value
 
 
 def inputs_before_results(root: Tensor) -> list[Tensor]:
@@ -348,173 +383,10 @@ def _accumulate(leaf: Tensor, dy: Any, owned: set[int]) -> None:
         raise AutogradError(f".grad must be None or a Tensor of shape {leaf.shape}, not {leaf.grad!r}")
     if leaf.grad is None:
         shared = dy.base is not None or id(dy) in owned or not dy.flags.c_contiguous
-        leaf.grad = Tensor(dy.copy() if shared else dy, backend=leaf.backend)
+        leaf.grad = Tensor.computed(dy.copy() if shared else dy, leaf.backend, Memory())
         owned.add(id(dy))
     else:
-        leaf.grad = Tensor(leaf.backend.add(leaf.grad.data, dy), backend=leaf.backend)
-
-
-class Function:
-    """One differentiable operation. A subclass has two methods, next to each other:
-
-    forward(self, *arguments)  takes arrays (and plain options), returns one array, and calls
-                               self.save(...) with what backward will need
-    backward(self, dy)         returns one gradient for each argument that can have one, None for the others
-
-    Both compute through self.kernels, the kernels of the backend at hand, whose calls are noted for `autograd.tape`.
-    `kernel` names the entry of the contract whose arguments forward takes; tests and costs follow it.
-    """
-
-    kernel: str | None = None
-    hands_over = False  # whether backward may give away arrays that it saved
-    rules: dict[str, type["Function"]] = {}
-
-    def __init_subclass__(cls) -> None:
-        if cls.kernel is not None:
-            Function.rules[cls.kernel] = cls
-
-    def __init__(self, backend: Any):
-        self.kernels = Recorder(backend)
-        self.xp = backend.xp
-        self.inputs: tuple[Tensor | None, ...] = ()
-        self.needs: tuple[bool, ...] = ()
-        self.saved: tuple = ()
-        self.guards: list[tuple[Any, int]] = []
-        self.freed = False
-        self.retained = False
-        self.forward_calls = 0
-
-    @property
-    def name(self) -> str:
-        return type(self).__name__
-
-    def forward(self, *arguments: Any):
-        raise MissingRule(f"{self.name} has no forward method")
-
-    def backward(self, dy: Any):
-        raise MissingRule(f"{self.name} has no derivative rule: its backward method is missing")
-
-    def save(self, *values: Any) -> None:
-        self.saved = values
-
-    @classmethod
-    def apply(cls, *arguments: Any) -> Tensor:
-        """Runs forward and, if any input requires a gradient, puts this Function on the tape."""
-        tensors = tuple(a if isinstance(a, Tensor) else None for a in arguments)
-        backend = _common_backend(tensors)
-        node = cls(backend)
-        # asked before forward, which may save work or memory when no gradient will follow
-        node.needs = tuple(_mode.recording and t is not None and t.requires_grad for t in tensors)
-        arrays = [a.data if isinstance(a, Tensor) else a for a in arguments]
-        output = node.forward(*arrays)
-        if isinstance(output, tuple | list):
-            raise AutogradError(f"{node.name}.forward must return one array, not {len(output)}")
-        result = Tensor(node.xp.asarray(output), backend=backend)
-        if any(node.needs):
-            node.inputs = tensors
-            node.forward_calls = len(node.kernels.calls)
-            node._guard(result)
-            result.node = node
-            result.requires_grad = True
-        return result
-
-    def parents(self) -> list[Tensor]:
-        """The inputs to which a gradient flows."""
-        if self.freed:
-            raise AutogradError(
-                f"this graph was freed by an earlier backward ({self.name} is gone); call the first one with "
-                "backward(retain_graph=True), or compute the result again"
-            )
-        return [t for t, needed in zip(self.inputs, self.needs, strict=True) if needed and t is not None]
-
-    def input_gradients(self, dy: Any, retain_graph: bool) -> Iterator[tuple[Tensor, Any]]:
-        """Pairs of input and gradient, checked: a rule that returns nonsense is named here."""
-        del self.kernels.calls[self.forward_calls :]  # the notes of an earlier backward
-        self.retained = retain_graph
-        gradients = self.backward(dy)
-        gradients = gradients if isinstance(gradients, tuple) else (gradients,)
-        if len(gradients) > len(self.inputs):
-            raise AutogradError(
-                f"{self.name}.backward returned {len(gradients)} gradients for {len(self.inputs)} inputs"
-            )
-        gradients += (None,) * (len(self.inputs) - len(gradients))
-        for position, (tensor, needed, dx) in enumerate(zip(self.inputs, self.needs, gradients, strict=True)):
-            if tensor is None or not needed or dx is None:
-                continue
-            dx = self.xp.asarray(dx)
-            if tuple(dx.shape) != tensor.shape or dx.dtype != tensor.dtype:
-                raise AutogradError(
-                    f"{self.name}.backward returned shape {tuple(dx.shape)} {dx.dtype} "
-                    f"for input {position}, which has shape {tensor.shape} {tensor.dtype}"
-                )
-            if not self.hands_over and any(
-                dx is kept for kept in (*self.saved, *(t.data for t in self.inputs if t is not None))
-            ):
-                dx = dx.copy()  # a gradient is the receiver's to change
-            yield tensor, dx
-
-    def release(self) -> None:
-        """Frees what was saved, and the way to the inputs."""
-        self.saved, self.guards, self.inputs, self.needs, self.freed = (), [], (), (), True
-
-    def _guard(self, result: Tensor) -> None:
-        """Notes the fingerprint of every saved array that the user can reach, to find changes in place."""
-        reachable = [t.data for t in self.inputs if t is not None] + [result.data]
-        for array in self.saved:
-            if getattr(getattr(array, "dtype", None), "kind", "") != "f" or not array.size:
-                continue
-            if any(array is other or self.xp.may_share_memory(array, other) for other in reachable):
-                self.guards.append((array, self.kernels.backend.fingerprint(array)))
-
-    def check_guards(self) -> None:
-        for array, mark in self.guards:
-            if self.kernels.backend.fingerprint(array) != mark:
-                raise AutogradError(
-                    f"an array of shape {tuple(array.shape)} that {self.name} saved for its derivative was changed in "
-                    "place after the forward pass; change a copy instead, or call backward before"
-                )
-
-
-class Outline:
-    """The shape and dtype of an array, without the array: all that a cost depends on."""
-
-    __slots__ = ("shape", "dtype")
-
-    def __init__(self, array: Any):
-        self.shape, self.dtype = tuple(array.shape), array.dtype
-
-
-class Recorder:
-    """The kernels of one backend, with a note of each call: (kernel name, arguments with arrays as outlines)."""
-
-    __slots__ = ("backend", "calls")
-
-    def __init__(self, backend: Any):
-        self.backend = backend
-        self.calls: list[tuple[str, tuple]] = []
-
-    def __getattr__(self, name: str):
-        if name.startswith("_") or name in self.__slots__:  # asked for while a copy is being made
-            raise AttributeError(name)
-        run = getattr(self.backend, name)
-
-        def noted(*args):
-            self.calls.append((name, tuple(Outline(a) if hasattr(a, "dtype") else a for a in args)))
-            return run(*args)
-
-        return noted
-
-
-def _common_backend(tensors: tuple[Tensor | None, ...]):
-    """The backend of all these Tensors, or an error naming two that differ."""
-    backend = None
-    for tensor in tensors:
-        if tensor is None or tensor.backend is backend:
-            continue
-        if backend is not None:
-            raise BackendError(mixing(backend.name, tensor.backend.name))
-        backend = tensor.backend
-    return kernels.current() if backend is None else backend
+        leaf.grad = Tensor(leaf.backend.add(leaf.grad.array, dy), backend=leaf.backend)
 
 
 from autograd import operators, shapes  # noqa: E402 - they subclass Function, so they come last

@@ -5,6 +5,7 @@ import numpy as np
 from numba import prange
 
 from kernels.cpu.jit import contiguous, ids64, kernel
+from kernels.cpu.workspace import recycled
 
 
 @kernel(parallel=True)
@@ -12,6 +13,13 @@ def _embedding(y, weight, ids):
     for n in prange(ids.size):
         for c in range(weight.shape[1]):
             y[n, c] = weight[ids[n], c]
+
+
+@kernel(parallel=True)
+def _clear(dweight):
+    for v in prange(dweight.shape[0]):
+        for c in range(dweight.shape[1]):
+            dweight[v, c] = 0
 
 
 @kernel(parallel=True)
@@ -33,7 +41,8 @@ def embedding(weight, ids):
 
 def embedding_backward(dy, ids, V):
     """dweight[v] = Σ of dy[n] over the n with ids[n] = v, added in the order of n.   dy (N, C) → dweight (V, C)"""
-    dweight = np.zeros((V, dy.shape[1]), dtype=dy.dtype)
+    dweight = recycled((V, dy.shape[1]), dy.dtype)
+    _clear(dweight)
     order = np.argsort(ids, kind="stable")
     changes = np.flatnonzero(np.diff(ids[order])) + 1
     starts = np.concatenate(([0], changes, [len(ids)]))

@@ -1,24 +1,26 @@
-"""Linear, bias, activation, linear, bias. Between the two products of BLAS there is one sweep that adds the bias and
-applies the activation: pre is read and written once, hidden written once. Backward sweeps once too: it turns dhidden
-into dpre in place, while the hidden values are formed again from pre (so that they need not be kept)."""
+"""Linear, bias, activation, linear, bias. A thread takes a block of rows through all of it, so that what lies between
+the two products stays in the cache; memory sees x read, pre and y written. Backward forms the hidden values again from
+pre (so that they need not be kept): dhidden becomes dpre block by block, then dx; the weights' gradients follow."""
 
 import math
 
 import numpy as np
 from numba import prange
 
+from kernels.cpu.blas import blas_kernel, blocks, gemm
 from kernels.cpu.elementwise import gelu_slope, gelu_value, relu_slope, relu_value
 from kernels.cpu.jit import contiguous, kernel
-from kernels.cpu.linear import add_bias, column_sums
+from kernels.cpu.linear import add_bias, weight_gradient
 
 RELU, GELU, TANH = 0, 1, 2
 CODES = {"relu": RELU, "gelu": GELU, "tanh": TANH}
+ROWS = 128  # rows a task
 
 
-@kernel(parallel=True)
+@kernel
 def _bias_activation(hidden, pre, bias, activation):
-    """pre[n] += bias;  hidden = activation(pre).   hidden, pre (N, F); bias (F)"""
-    for n in prange(pre.shape[0]):
+    """pre[n] += bias;  hidden = activation(pre).   hidden, pre (n, F); bias (F)"""
+    for n in range(pre.shape[0]):
         for f in range(pre.shape[1]):
             pre[n, f] += bias[f]
         if activation == RELU:
@@ -32,10 +34,10 @@ def _bias_activation(hidden, pre, bias, activation):
                 hidden[n, f] = math.tanh(pre[n, f])
 
 
-@kernel(parallel=True)
+@kernel
 def _activation_backward(hidden, dpre, pre, activation):
-    """hidden = activation(pre);  dpre, which holds dhidden, is multiplied by activation'(pre).   all (N, F)"""
-    for n in prange(pre.shape[0]):
+    """hidden = activation(pre);  dpre, which holds dhidden, is multiplied by activation'(pre).   all (n, F)"""
+    for n in range(pre.shape[0]):
         if activation == RELU:
             for f in range(pre.shape[1]):
                 hidden[n, f] = relu_value(pre[n, f])
@@ -51,26 +53,42 @@ def _activation_backward(hidden, dpre, pre, activation):
                 dpre[n, f] *= 1 - t * t
 
 
+@blas_kernel
+def _feed_forward(blas, y, pre, x, w1, b1, w2, b2, activation):
+    N = x.shape[0]
+    tasks = blocks(N, ROWS)
+    for task in prange(tasks):
+        n0, n1 = task * N // tasks, (task + 1) * N // tasks
+        hidden = np.empty((n1 - n0, pre.shape[1]), pre.dtype)
+        gemm(blas, pre[n0:n1], x[n0:n1], w1, False, True, False)
+        _bias_activation(hidden, pre[n0:n1], b1, activation)
+        gemm(blas, y[n0:n1], hidden, w2, False, True, False)
+        add_bias(y, b2, n0, n1, 0, y.shape[1])
+
+
+@blas_kernel
+def _feed_forward_backward(blas, dx, dpre, hidden, dy, w1, w2, pre, activation):
+    N = dy.shape[0]
+    tasks = blocks(N, ROWS)
+    for task in prange(tasks):
+        n0, n1 = task * N // tasks, (task + 1) * N // tasks
+        gemm(blas, dpre[n0:n1], dy[n0:n1], w2, False, False, False)
+        _activation_backward(hidden[n0:n1], dpre[n0:n1], pre[n0:n1], activation)
+        gemm(blas, dx[n0:n1], dpre[n0:n1], w1, False, False, False)
+
+
 def feed_forward(x, w1, b1, w2, b2, activation):
     """pre = x w1ᵀ + b1;  y = activation(pre) w2ᵀ + b2
 
     x (N, C); w1 (F, C); b1 (F); w2 (E, F); b2 (E) → y (N, E), pre (N, F), which backward needs"""
-    pre = x @ w1.T
-    hidden = np.empty_like(pre)
-    _bias_activation(hidden, pre, contiguous(b1), CODES[activation])
-    y = hidden @ w2.T
-    add_bias(y, contiguous(b2))
+    y, pre = np.empty((len(x), len(w2)), x.dtype), np.empty((len(x), len(w1)), x.dtype)
+    _feed_forward(y, pre, *(contiguous(a) for a in (x, w1, b1, w2, b2)), CODES[activation])
     return y, pre
 
 
 def feed_forward_backward(dy, x, w1, w2, pre, activation):
     """dhidden = dy w2;  dpre = dhidden · activation'(pre);  then as for two linear layers. dy (N, E)"""
-    dpre = dy @ w2
-    hidden = np.empty_like(dpre)
-    _activation_backward(hidden, dpre, contiguous(pre), CODES[activation])
-    dx = dpre @ w1
-    dw1 = dpre.T @ x
-    db1 = column_sums(dpre)
-    dw2 = dy.T @ hidden
-    db2 = column_sums(dy)
-    return dx, dw1, db1, dw2, db2
+    dy, x, w1, w2, pre = (contiguous(a) for a in (dy, x, w1, w2, pre))
+    dx, dpre, hidden = np.empty_like(x), np.empty_like(pre), np.empty_like(pre)
+    _feed_forward_backward(dx, dpre, hidden, dy, w1, w2, pre, CODES[activation])
+    return dx, *weight_gradient(dpre, x, True), *weight_gradient(dy, hidden, True)

@@ -21,13 +21,16 @@ from pathlib import Path
 
 import numpy as np
 
-# Threads that wait for work shall sleep, not spin: BLAS needs the cores in between. On the labs' language model, on two
-# cores, a training step takes 1.5 s with sleeping and 2.0 to 3.3 s with spinning threads. Read when OpenMP is loaded.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# A thread that has finished its part looks for more for some tens of microseconds before it sleeps: waking it takes as
+# long as a small kernel. Longer would be a waste where others need the cores. Read when OpenMP is loaded.
+os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 
 import numba  # noqa: E402
 from numba.core import event  # noqa: E402
 
+from kernels.cpu.workspace import keep_freed_memory  # noqa: E402
+
+keep_freed_memory()
 FLAGS = {"reassoc", "contract", "arcp", "nsz"}
 EXACT_FLAGS = {"contract", "nsz"}  # for code that splits a constant in two, which reassoc would undo
 SMALL = 30_000  # elements: smaller arrays are worked on by one thread

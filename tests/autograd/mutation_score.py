@@ -32,11 +32,16 @@ HELPERS = {
         ("softmax", "_softmax_backward", ["softmax"]),
         ("softmax", "_log_softmax_backward", ["log_softmax"]),
         ("cross_entropy", "row_gradient", ["cross_entropy"]),
-        ("linear_cross_entropy", "_loss_and_gradient", ["linear_cross_entropy"]),
+        ("linear_cross_entropy", "_forward", ["linear_cross_entropy"]),
+        ("linear_cross_entropy", "_backward", ["linear_cross_entropy"]),
         ("linear_cross_entropy", "linear_cross_entropy", ["linear_cross_entropy"]),
         ("embedding", "_embedding_backward", ["embedding"]),
-        ("attention", "_backward_head", ["attention"]),
-        ("linear", "_column_sums", ["linear"]),
+        ("attention", "_backward", ["attention"]),
+        ("attention", "_backward_tile", ["attention"]),
+        ("linear", "_input_gradient", ["linear"]),
+        ("linear", "_weight_gradient", ["linear"]),
+        ("linear", "sum_rows", ["linear"]),
+        ("feed_forward", "_feed_forward_backward", ["feed_forward"]),
         *(
             ("elementwise", f"_{name}_backward", [name])
             for name in ("exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu")
@@ -51,13 +56,11 @@ EQUIVALENT = {
     ("Index.backward", "line 10, lost gradient: return self.xp.zeros(self.shape, dtype=dy.dtype)"): "zeros are zeros",
     ("Index.backward", "line 10, flipped sign: return self.xp.zeros(self.shape, dtype=dy.dtype)"): "zeros are zeros",
     ("cpu/layer_norm._layer_norm_backward", "line 4, stale value dbias: dweight"): SAME_SHAPE,
-    ("cpu/attention.attention_backward", "line 3, stale value v: k"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 3, stale value k: q"): SAME_SHAPE,
     ("cpu/attention.attention_backward", "line 4, stale value k: q"): SAME_SHAPE,
-    ("cpu/attention.attention_backward", "line 4, stale value v: k"): SAME_SHAPE,
-    ("cpu/attention._backward_head", "line 26, missing second factor: max(0, start - query_offset) // BLOCK * BLOCK"):
-        "tiles start earlier and overlap what is masked anyway: slower, not wrong",
-    ("cpu/linear_cross_entropy.linear_cross_entropy",
-     "line 18, missing second factor: dtype.type(1) / dtype.type(len(rows))"):
+    ("cpu/attention.attention_backward", "line 7, stale value k: q"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 7, stale value v: k"): SAME_SHAPE,
+    ("cpu/linear_cross_entropy.linear_cross_entropy", "line 24, missing second factor: dtype.type(1) / dtype.type(N)"):
         "a sum instead of a mean, in loss and gradient alike; the comparison with the reference finds it",
     ("cpu/linear_cross_entropy.linear_cross_entropy", "line 7, stale value label_smoothing: ignore_index"):
         "other rows count, in loss and gradient alike; the comparison with the reference finds it",
@@ -209,7 +212,8 @@ def main(tier: str) -> int:
         attention.BLOCK = 8  # small tiles: plain Python is slow, and tile edges are met with small inputs
         import kernels.cpu.linear_cross_entropy as chunked
 
-        chunked.BUFFER_BYTES = 150  # two rows of nine words: several chunks
+        # a row or two a chunk, a word or two a block, several tasks
+        chunked.BUFFER_BYTES, chunked.WORDS, chunked.FEW = 150, 2, 2
         kernels.use("numba")
         found = kernel_mutants("cpu")
     else:
@@ -217,7 +221,8 @@ def main(tier: str) -> int:
         found = rule_mutants() if tier == "autograd" else kernel_mutants("reference")
     total, survivors, rules, excused = 0, [], set(), 0
     for rule, description, survived in found:
-        if (rule, description) in EQUIVALENT:
+        # without compilation NumPy multiplies, and nobody looks at the address of the library's routine
+        if (rule, description) in EQUIVALENT or description.endswith(": blas"):
             excused += 1
             continue
         total += 1

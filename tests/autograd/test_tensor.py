@@ -549,3 +549,46 @@ def test_each_thread_records_for_itself(backend):
     done.set()
     thread.join()
     assert recorded
+
+
+@pytest.mark.parametrize("through", ["the array itself", "a view", "numpy()", "detach()"])
+def test_an_intermediate_result_changed_in_place_is_found(backend, through):
+    """What was computed here is watched from the moment that somebody can reach it, by whatever way."""
+    x = Tensor(np.arange(1.0, 7.0).reshape(2, 3), requires_grad=True)
+    hidden = x * 2.0
+    result = (hidden * hidden).sum()
+    ways = {
+        "the array itself": lambda: hidden.data,
+        "a view": lambda: hidden.reshape(3, 2).data,
+        "numpy()": lambda: hidden.numpy(),
+        "detach()": lambda: hidden.detach().data,
+    }
+    reached = ways[through]()
+    reached[...] += 1
+    with pytest.raises(AutogradError, match="changed in place"):
+        result.backward()
+
+
+def test_only_what_somebody_can_reach_is_watched(backend, monkeypatch):
+    """Fingerprints cost a pass over the array: results that never leave the engine are spared."""
+    taken = []
+    real = backend.fingerprint
+    monkeypatch.setattr(backend, "fingerprint", lambda array: taken.append(array.shape) or real(array))
+    x = Tensor(np.ones((2, 3)), requires_grad=True)
+    hidden = x.sum(axis=0)
+    result = (hidden * hidden).sum()
+    before = len(taken)
+    result.backward(retain_graph=True)
+    assert (3,) not in taken[before:], "an array that nobody has seen was hashed"
+    assert np.array_equal(hidden.numpy(), np.full(3, 2.0))  # now it is seen
+    assert taken[-1] == (3,)
+    result.backward()
+    assert np.array_equal(x.grad.numpy(), np.full((2, 3), 8.0))
+
+
+def test_the_callers_gradient_is_neither_kept_nor_changed(backend):
+    x = Tensor(np.ones(3), requires_grad=True)
+    given = np.array([1.0, 2.0, 3.0])
+    (x + 0.0).backward(given)
+    x.grad.data[...] = 7.0
+    assert given.tolist() == [1.0, 2.0, 3.0]

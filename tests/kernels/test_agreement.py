@@ -165,19 +165,6 @@ def test_linear_cross_entropy_in_many_chunks(backend, rng, monkeypatch):
     assert_same("chunks", "", backend.linear_cross_entropy(*arguments), expected, np.dtype("float64"))
 
 
-def test_accumulating_product_without_the_library(rng, monkeypatch):
-    """Where NumPy's BLAS cannot be reached, the way through a temporary gives the same numbers."""
-    from kernels.cpu import blas
-
-    a, b, c = rng.standard_normal((7, 3)), rng.standard_normal((7, 4)), rng.standard_normal((3, 4))
-    expected = c + a.T @ b
-    for find in (blas._gemm, lambda dtype: None):
-        monkeypatch.setattr(blas, "_gemm", find)
-        result = c.copy()
-        blas.add_transposed_product(result, a, b)
-        np.testing.assert_allclose(result, expected, rtol=1e-13)
-
-
 def test_a_masked_logit_is_allowed(backend):
     """-inf for a word that cannot come: without label smoothing the loss is the one over the rest."""
     loss, lse = backend.cross_entropy(np.array([[0.0, -np.inf, 0.0]]), np.array([0]), None, 0.0)

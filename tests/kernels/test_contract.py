@@ -5,7 +5,6 @@ import importlib
 import numpy as np
 import pytest
 
-import kernels
 from kernels.backend import FOLDERS
 from kernels.contract import CONTRACT, KernelError
 from kernels.samples import SAMPLES
@@ -14,7 +13,7 @@ F64 = np.zeros
 
 
 def test_every_tier_has_every_kernel_under_the_same_path():
-    for name in kernels.available():
+    for name in ("numpy", "numba", "cupy"):  # gpu/ can be read without a GPU; the emulator runs the same files
         for spec in CONTRACT.values():
             module = importlib.import_module(f"{FOLDERS[name]}.{spec.file}")
             function = getattr(module, spec.name)

@@ -1,5 +1,6 @@
 """What only the Numba tier promises: bits that do not depend on threads, little memory, no stray access, a notice."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from numba import prange
 
 import kernels
 from kernels.samples import SAMPLES, samples
@@ -167,3 +169,78 @@ def test_the_cache_follows_every_file_of_the_tier(tmp_path):
         )
         results.append(float(run.stdout))
     assert results == [3.0, 1001.0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("library", [True, False])
+def test_products_inside_kernels(rng, monkeypatch, dtype, library):
+    """Every transposition, overwriting and adding, on parts of larger arrays, one row, and sums of nothing; by the
+    library and by the loops that replace it where there is none."""
+    from kernels.cpu import blas
+
+    found = blas.routine(dtype)
+    if not library:
+        monkeypatch.setattr(blas, "routine", lambda dtype: (blas._loops(dtype).address, 64))
+        assert blas.routine(dtype) != found
+
+    @blas.blas_kernel
+    def multiply(routine, c, a, b, transpose_a, transpose_b, add):
+        for _ in prange(1):
+            blas.gemm(routine, c[1:-1, 1:-1], a[1:-1, 1:-1], b[1:-1, 1:-1], transpose_a, transpose_b, add)
+
+    for m, n, k in ((3, 5, 7), (1, 1, 1), (1, 9, 4), (6, 1, 3), (2, 3, 0), (33, 17, 65)):
+        for ta, tb, add in itertools.product((False, True), repeat=3):
+            a = rng.standard_normal((k + 2, m + 2) if ta else (m + 2, k + 2)).astype(dtype)
+            b = rng.standard_normal((n + 2, k + 2) if tb else (k + 2, n + 2)).astype(dtype)
+            c = rng.standard_normal((m + 2, n + 2)).astype(dtype)
+            inner_a, inner_b = a[1:-1, 1:-1], b[1:-1, 1:-1]
+            expected = c.astype(float)
+            product = (inner_a.T if ta else inner_a).astype(float) @ (inner_b.T if tb else inner_b).astype(float)
+            expected[1:-1, 1:-1] = product + (expected[1:-1, 1:-1] if add else 0)
+            multiply(c, a, b, ta, tb, add)
+            # a sum of k products of size 1 or so, each rounded: k + 1 half units; 8 times that for larger draws
+            np.testing.assert_allclose(c, expected, rtol=0, atol=8 * (k + 1) * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize(("T", "S"), [(127, 129), (129, 257), (300, 130)])
+def test_attention_across_tiles(rng, T, S):
+    """Several tiles both ways, and one head only, whose key tiles are shared out among tasks."""
+    q, dout = rng.standard_normal((1, 1, T, 6)), rng.standard_normal((1, 1, T, 6))
+    k, v = rng.standard_normal((1, 1, S, 6)), rng.standard_normal((1, 1, S, 6))
+    options = np.array([S - 1]), True, max(0, S - T), 0.4, 0.1, 7
+    results = []
+    for backend in (kernels.backend("numba"), kernels.backend("numpy")):
+        out, lse = backend.attention(q, k, v, *options)
+        results.append((out, lse, *backend.attention_backward(dout, q, k, v, out, lse, *options)))
+    for ours, reference in zip(*results, strict=True):
+        # sums of a few hundred terms of size 1 in double precision, ordered differently
+        np.testing.assert_allclose(ours, reference, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("V", [1, 127, 129, 1000, 3001, 40_000])
+def test_every_layout_of_the_vocabulary(rng, V):
+    """One block, few blocks, many blocks a task: all words are covered once."""
+    x, weight, bias = rng.standard_normal((5, 3)), rng.standard_normal((V, 3)), rng.standard_normal(V)
+    targets = np.array([0, V - 1, V // 2, V // 3, 0])
+    results = [kernels.backend(name).linear_cross_entropy(x, weight, bias, targets, None, 0.1, True)
+               for name in ("numba", "numpy")]  # fmt: skip
+    for ours, reference in zip(*results, strict=True):
+        np.testing.assert_allclose(
+            ours, reference, rtol=1e-9, atol=1e-12
+        )  # probabilities down to 1e-6, sums of V terms
+
+
+def test_large_arrays_are_used_again_only_when_nobody_holds_them():
+    from kernels.cpu.workspace import LARGE, recycled
+
+    shape = (LARGE // 4 + 1,)
+    first, second = recycled(shape, np.float32), recycled(shape, np.float32)
+    assert not np.shares_memory(first, second)
+    address, part = first.ctypes.data, first[5:9]
+    del first
+    third = recycled(shape, np.float32)
+    assert third.ctypes.data != address, "a part of the first array is still held"
+    del part, third, second
+    assert address in {recycled(shape, np.float32).ctypes.data, recycled(shape, np.float32).ctypes.data}
+    small = recycled((3,), np.float32)
+    assert small.shape == (3,) and small.base is None

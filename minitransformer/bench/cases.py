@@ -1,0 +1,85 @@
+"""What is measured: the sizes, the arithmetic they imply, and the ratio we mean to reach."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitransformer.presets import BASE, LAB, LAB_TRANSLATOR
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the benchmark. `kind` names the function in ours.py and torch_peer.py that builds the work."""
+
+    name: str
+    title: str
+    kind: str
+    sizes: dict[str, Any] = field(default_factory=dict)
+    target: float | None = None  # PyTorch's time / ours
+    rounds: int = 7
+    repeats: int = 1  # units of work a round, so that a round takes long enough to be timed
+    flops: Callable[[dict], float] | None = None  # matrix products of one unit of work
+
+
+def step_flops(s: dict) -> float:
+    """Products of one training step of the labs' model: forward 2 flops a weight and token, backward twice that."""
+    d, f, layers = LAB["d_model"], LAB["d_ff"], LAB["n_layers"]
+    tokens, T = s["B"] * s["T"], s["T"]
+    weights = layers * (4 * d * d + 2 * d * f) + d * s.get("classes", LAB["vocab_size"])
+    attention = layers * s["B"] * (T * (T + 1) / 2) * d * (4 + 10)
+    return 6 * tokens * weights + attention
+
+
+def translator_flops(s: dict) -> float:
+    """The same for an encoder-decoder with source and target of T words."""
+    m = s["model"]
+    d, f, n = m["d_model"], m["d_ff"], s["B"] * s["T"]
+    encoder, decoder = m["n_encoder"] * (4 * d * d + 2 * d * f), m["n_decoder"] * (8 * d * d + 2 * d * f)
+    pairs = m["n_encoder"] + m["n_decoder"] * 1.5  # full, half (causal) and full (cross) squares of T × T
+    return 6 * n * (encoder + decoder + d * m["target_vocab"]) + pairs * s["B"] * s["T"] ** 2 * d * 14
+
+
+def attention_flops(s: dict) -> float:
+    return s["B"] * s["H"] * s["T"] * (s["T"] + 1) / 2 * s["D"] * 14
+
+
+def _attention(B: int, H: int, T: int, D: int, target: float, rounds: int, repeats: int) -> Case:
+    sizes = {"B": B, "H": H, "T": T, "D": D}
+    title = f"attention, causal, forward + backward, ({B}, {H}, {T}, {D})"
+    return Case(f"attention-{T}", title, "attention", sizes, target, rounds, repeats, attention_flops)
+
+
+def _layer_norm(N: int, C: int, repeats: int) -> Case:
+    return Case(
+        f"layer-norm-{C}",
+        f"layer norm, forward + backward, {N} × {C}",
+        "layer_norm",
+        {"N": N, "C": C},
+        1.2,
+        15,
+        repeats,
+    )
+
+
+_CASES = [
+    Case("lm", "labs' language model, training step, 8 × 256", "language_model", {"B": 8, "T": 256}, 2.0, 7, 1,
+         step_flops),
+    Case("lm-padded", "the same, 16 reviews of different lengths, padded", "padded_language_model", {"B": 16}, 2.5, 5),
+    Case("classifier", "labs' classifier, training step, 8 × 256, clip 0.5", "classifier",
+         {"B": 8, "T": 256, "classes": 2}, 1.5, 7, 2, step_flops),
+    Case("translator", "labs' translator, training step, 64 pairs of 24 words", "translator",
+         {"B": 64, "T": 24, "model": LAB_TRANSLATOR}, 1.3, 7, 2, translator_flops),
+    Case("base", "the paper's base model (65 M), training step, 4 × 128", "translator",
+         {"B": 4, "T": 128, "model": BASE}, 1.2, 5, 1, translator_flops),
+    _attention(8, 2, 256, 100, 1.2, 11, 10),
+    _attention(8, 2, 512, 100, 1.2, 11, 4),
+    _attention(16, 4, 24, 64, 1.2, 15, 40),
+    _attention(1, 8, 2048, 64, 1.0, 7, 1),
+    _attention(1, 8, 4096, 64, 1.0, 5, 1),
+    _layer_norm(2048, 200, 50),
+    _layer_norm(4096, 512, 20),
+    _layer_norm(8192, 1024, 5),
+    Case("adam", "Adam, 11 million parameters", "adam", {"N": 11_000_000}, 1.0, 11, 3),
+    Case("generate", "labs' model writes 200 words, one at a time, cached", "generate", {"words": 200}, 1.3, 5),
+]  # fmt: skip
+CASES = {case.name: case for case in _CASES}
