@@ -28,8 +28,8 @@ class Function:
         if cls.kernel is not None:
             Function.rules[cls.kernel] = cls
 
-    def __init__(self, backend: Any):
-        self.kernels = Recorder(backend)
+    def __init__(self, backend: Any, recording: bool = True):
+        self.kernels = Recorder(backend) if recording else backend  # calls are noted for a tape only
         self.xp = backend.xp
         self.inputs: tuple[Tensor | None, ...] = ()
         self.needs: tuple[bool, ...] = ()
@@ -57,16 +57,17 @@ class Function:
         """Runs forward and, if any input requires a gradient, puts this Function on the tape."""
         tensors = tuple(a if isinstance(a, Tensor) else None for a in arguments)
         backend = _common_backend(tensors)
-        node = cls(backend)
         # asked before forward, which may save work or memory when no gradient will follow
-        node.needs = tuple(_mode.recording and t is not None and t.requires_grad for t in tensors)
+        needs = tuple(_mode.recording and t is not None and t.requires_grad for t in tensors)
+        node = cls(backend, any(needs))
+        node.needs = needs
         arrays = [a.array if isinstance(a, Tensor) else a for a in arguments]
         output = node.forward(*arrays)
         if isinstance(output, tuple | list):
             raise AutogradError(f"{node.name}.forward must return one array, not {len(output)}")
         output = node.xp.asarray(output)
         result = Tensor.computed(output, backend, _memory_of(output, tensors, node.xp))
-        if any(node.needs):
+        if any(needs):
             node.inputs = tensors
             node.forward_calls = len(node.kernels.calls)
             node._guard(result)

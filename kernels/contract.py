@@ -307,7 +307,7 @@ def _adam_can_divide(name: str, given: dict[str, Any], _sizes: dict[str, int]) -
     for beta in ("beta1", "beta2"):
         if not 0 <= given[beta] < 1:
             raise KernelError(f"{name}: {beta} must be at least 0 and below 1, not {given[beta]}")
-    if not given["param"].flags.writeable:
+    if not getattr(given["param"].flags, "writeable", True):  # CuPy's arrays always are
         raise KernelError(f"{name}: param is read-only, and shall be changed in place")
 
 

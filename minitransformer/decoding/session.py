@@ -75,10 +75,12 @@ class Session:
         self._no_grad = no_grad()
         self._no_grad.__enter__()
         self.training = self.model.training
-        self.model.eval()
+        if self.training:
+            self.model.eval()
 
     def __exit__(self, *exception: Any) -> None:
-        self.model.train(self.training)
+        if self.training:
+            self.model.train()
         self._no_grad.__exit__(*exception)
 
     def __len__(self) -> int:

@@ -154,9 +154,11 @@ def test_a_query_without_keys_is_zero_and_passes_nothing(backend, rng):
 
 def test_linear_cross_entropy_in_many_chunks(backend, rng, monkeypatch):
     """The buffer holds two rows only: the chunks must add up to the same loss and gradients."""
-    import kernels.cpu.linear_cross_entropy as chunked
+    import kernels.cpu.linear_cross_entropy as on_cpu
+    import kernels.gpu.linear_cross_entropy as on_gpu
 
-    monkeypatch.setattr(chunked, "BUFFER_BYTES", 2 * 11 * 8)
+    monkeypatch.setattr(on_cpu, "BUFFER_BYTES", 2 * 11 * 8)
+    monkeypatch.setattr(on_gpu, "BUFFER_BYTES", 2 * 11 * 8)
     x, weight, bias = rng.standard_normal((9, 4)), rng.standard_normal((11, 4)), rng.standard_normal(11)
     targets = rng.integers(0, 11, 9)
     targets[[2, 3]] = 5

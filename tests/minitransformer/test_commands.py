@@ -14,9 +14,9 @@ TINY = ("--width", "16", "--heads", "2", "--layers", "1", "--ff", "16", "--batch
 WORDS = "the cat sees a dog near red house and little tree under old bridge with green bird".split()  # noqa: SIM905
 
 
-def start(folder, *arguments: str, **options) -> subprocess.Popen:
+def start(folder, *arguments: str, backend: str = "numpy", **options) -> subprocess.Popen:
     """On NumPy: nothing to compile, and small models need no more."""
-    environment = {**os.environ, "MINITRANSFORMER_BACKEND": "numpy"}
+    environment = {**os.environ, "MINITRANSFORMER_BACKEND": backend}
     command = [sys.executable, "-m", "minitransformer", *arguments]
     return subprocess.Popen(
         command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -213,3 +213,45 @@ def test_ctrl_c_saves_and_the_printed_command_goes_on_to_the_same_weights(files,
     succeeds(tmp_path, *resumed)
     last = "step-00000200.safetensors"
     assert (tmp_path / "whole" / last).read_bytes() == (tmp_path / "halved" / last).read_bytes()
+
+
+def test_killed_and_resumed_with_compiled_kernels(files, tmp_path):
+    """Threads, BLAS and recycled memory change nothing: a run that was killed three times ends with the same bytes."""
+    text = str(files / "text.txt")
+    limits = ("--steps", "200", "--max-len", "12", "--dropout", "0.1")
+    settings = ("pretrain", text, "--tokenizer", "words", *limits, *TINY)
+    whole = start(tmp_path, *settings, "--out", "whole", backend="numba")
+    error = whole.communicate()[1]
+    assert whole.returncode == 0, error
+    resume: tuple[str, ...] = ()
+    for step in (40, 80, 160):
+        process = start(tmp_path, *settings, "--out", "killed", *resume, backend="numba")
+        while not (tmp_path / "killed" / f"step-{step:08}.json").exists():
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.001)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        resume = ("--resume",)
+    last = start(tmp_path, *settings, "--out", "killed", "--resume", backend="numba")
+    error = last.communicate()[1]
+    assert last.returncode == 0, error
+    file = "step-00000200.safetensors"
+    assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "killed" / file).read_bytes()
+
+
+def test_minutes_end_a_run(files, tmp_path):
+    out = succeeds(
+        tmp_path,
+        "pretrain",
+        str(files / "text.txt"),
+        "--tokenizer",
+        "words",
+        "--minutes",
+        "0.03",
+        "--max-len",
+        "12",
+        *TINY,
+    )
+    steps = [json.loads(line) for line in (tmp_path / "runs" / "pretrain" / "metrics.jsonl").read_text().splitlines()]
+    assert steps and "loss" in out
