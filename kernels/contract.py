@@ -222,6 +222,8 @@ class Kernel:
 
 def _sizes_without_check(kernel: Kernel, args: tuple):
     for argument, value in zip(kernel.arguments, args, strict=True):
+        if argument.kind == "count":
+            yield argument.name, value
         if value is None or not argument.is_array:
             continue
         if argument.dims is None:

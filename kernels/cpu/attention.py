@@ -11,15 +11,17 @@ Threads: forward takes one query tile a task, light and heavy tiles of a causal 
 or where there are few heads one share of a head's key tiles: dk and dv of a key tile have a single owner, dq is added
 up from as many arrays as there are shares. No atomics.
 
-The products are BLAS's, straight from the arrays. Measured on tiles of width 100, two cores: 64 × 64 reaches 70 GFLOPS,
-128 × 128 105 to 148, which outweighs the larger part of a diagonal tile that is thrown away. A product of our own
-(sixteen accumulators a sweep, keys copied transposed) had 37 to 45 GFLOPS a core at 64 × 64.
+The products are BLAS's, straight from the arrays, which may be heads cut out of a wider projection: rows of D numbers
+at any distance. Results are laid out like q, so that joining the heads again is free. Measured on tiles of width 100,
+two cores: 64 × 64 reaches 70 GFLOPS, 128 × 128 105 to 148, which outweighs the larger part of a diagonal tile that is
+thrown away. A product of our own (sixteen accumulators a sweep, keys copied transposed) had 37 to 45 GFLOPS a core.
 """
 
 import math
 
 import numpy as np
 from numba import prange
+from numpy.lib.stride_tricks import as_strided
 
 from kernels.cpu.blas import blas_kernel, gemm
 from kernels.cpu.dropout import drop_row
@@ -31,6 +33,17 @@ from kernels.reference.philox import threshold
 
 BLOCK = 128  # queries or keys a tile; a multiple of 4, as the dropout counters want
 SHARES = 8  # tasks that backward wants: with fewer heads than this, a head is shared
+
+
+def any_layout(x):
+    """x behind an axis of two that are the same. Numba compiles a kernel anew for each kind of memory layout it meets;
+    seen like this they are all of one kind. Rows are copied unless they are runs of neighbours, one after another."""
+    strides, size = x.strides, x.itemsize
+    apart = x.shape[-2] == 1 or strides[-2] >= x.shape[-1] * size
+    whole = all(stride >= 0 and stride % size == 0 for stride in strides)
+    if not (x.shape[-1] == 1 or strides[-1] == size) or not apart or not whole or not x.flags.writeable:
+        x = np.array(x, order="C")
+    return as_strided(x, (2, *x.shape), (0, *x.strides))
 
 
 @kernel
@@ -76,12 +89,11 @@ def exp_row(row, count, end, shift):
 def _forward_tile(blas, out, lse, q, k, v, first, keys, is_causal, query_offset, scale, limit, factor, seed, head):
     """Queries first ... first + BLOCK of one head.   out, q (T, D); lse (T); k, v (S, D)"""
     rows = min(BLOCK, q.shape[0] - first)
-    acc = out[first : first + rows]
+    acc = np.zeros((rows, q.shape[1]), q.dtype)
     p = np.empty((rows, BLOCK), q.dtype)
     m = np.full(rows, -np.inf, q.dtype)
     l = np.zeros(rows, q.dtype)  # noqa: E741 - the letter of the algorithm
     zero, one = q.dtype.type(0), q.dtype.type(1)
-    acc[:] = 0
     end = visible_keys(first + rows - 1, keys, is_causal, query_offset)
     for start in range(0, end, BLOCK):
         columns = min(BLOCK, end - start)
@@ -100,26 +112,23 @@ def _forward_tile(blas, out, lse, q, k, v, first, keys, is_causal, query_offset,
                 drop_row(p[i], start, seen, first + i, head, limit, factor, seed)
         gemm(blas, acc, p[:, :columns], v[start : start + columns], False, False, start > 0)
     for i in range(rows):
-        if l[i] == 0:  # no key was visible
-            lse[first + i] = -np.inf
-            acc[i] = 0
-        else:
-            lse[first + i] = m[i] + math.log(l[i])
-            share = one / l[i]
-            for d in range(acc.shape[1]):
-                acc[i, d] *= share
+        visible = l[i] != 0  # else there is nothing to attend to: zeros
+        lse[first + i] = m[i] + math.log(l[i]) if visible else -np.inf
+        share = one / l[i] if visible else zero
+        for d in range(acc.shape[1]):
+            out[first + i, d] = acc[i, d] * share
 
 
 @blas_kernel
 def _forward(blas, out, lse, q, k, v, key_lengths, is_causal, query_offset, scale, limit, factor, seed):
-    B, H, T, _ = q.shape
+    _, B, H, T, _ = q.shape
     tiles = (T + BLOCK - 1) // BLOCK
     for task in prange(B * H * tiles):
         head, turn = task // tiles, task % tiles
         tile = turn // 2 if turn % 2 == 0 else tiles - 1 - turn // 2  # light, heavy, light, heavy ...
         b, h = head // H, head % H
         _forward_tile(
-            blas, out[b, h], lse[b, h], q[b, h], k[b, h], v[b, h], tile * BLOCK, key_lengths[b],
+            blas, out[0, b, h], lse[b, h], q[0, b, h], k[0, b, h], v[0, b, h], tile * BLOCK, key_lengths[b],
             is_causal, query_offset, scale, limit, factor, seed, head,
         )  # fmt: skip
 
@@ -157,16 +166,16 @@ def _backward_tile(
 def _backward(
     blas, dq, dk, dv, dout, q, k, v, out, lse, key_lengths, is_causal, query_offset, scale, limit, factor, seed
 ):
-    """dq (shares, B, H, T, D); dk, dv (B, H, S, D): all start as zeros"""
-    B, H, T, _ = q.shape
-    shares = dq.shape[0]
+    """dq (2, shares, B, H, T, D); the others behind an axis of two as well; dq, dk, dv start as zeros"""
+    _, B, H, T, _ = q.shape
+    shares = dq.shape[1]
     for task in prange(B * H * shares):
         head, share = task // shares, task % shares
         b, h = head // H, head % H
         p, dp = np.empty((BLOCK, BLOCK), q.dtype), np.empty((BLOCK, BLOCK), q.dtype)
         delta = np.empty(T, q.dtype)
         for t in range(T):
-            delta[t] = row_dot(dout[b, h, t], out[b, h, t])
+            delta[t] = row_dot(dout[0, b, h, t], out[0, b, h, t])
         end = visible_keys(T - 1, key_lengths[b], is_causal, query_offset)
         for start in range(share * BLOCK, end, shares * BLOCK):
             last = min(start + BLOCK, end)
@@ -174,11 +183,18 @@ def _backward(
             for first in range(first_query, T, BLOCK):
                 stop = min(first + BLOCK, T)
                 _backward_tile(
-                    blas, dq[share, b, h, first:stop], dk[b, h, start:last], dv[b, h, start:last],
-                    p[: stop - first], dp[: stop - first], dout[b, h, first:stop], q[b, h, first:stop],
-                    k[b, h, start:last], v[b, h, start:last], delta, lse[b, h], first, start, last - start,
+                    blas, dq[0, share, b, h, first:stop], dk[0, b, h, start:last], dv[0, b, h, start:last],
+                    p[: stop - first], dp[: stop - first], dout[0, b, h, first:stop], q[0, b, h, first:stop],
+                    k[0, b, h, start:last], v[0, b, h, start:last], delta, lse[b, h], first, start, last - start,
                     key_lengths[b], is_causal, query_offset, scale, limit, factor, seed, head,
                 )  # fmt: skip
+
+
+def fresh_like(x):
+    """An empty array whose axes lie in memory in the order of x's, without gaps."""
+    order = sorted(range(x.ndim - 1), key=lambda axis: -x.strides[axis]) + [x.ndim - 1]
+    array = np.empty([x.shape[axis] for axis in order], x.dtype)
+    return array.transpose(np.argsort(order))
 
 
 def _options(q, k, key_lengths, is_causal, query_offset, scale, dropout_p, seed):
@@ -192,10 +208,9 @@ def _options(q, k, key_lengths, is_causal, query_offset, scale, dropout_p, seed)
 
 def attention(q, k, v, key_lengths, is_causal, query_offset, scale, dropout_p, seed):
     """q (B, H, T, D); k, v (B, H, S, D) → out (B, H, T, D), lse (B, H, T) = log Σ_s exp(score)"""
-    out = np.empty(q.shape, dtype=q.dtype)
-    lse = np.empty(q.shape[:3], dtype=q.dtype)
+    out, lse = fresh_like(q), np.empty(q.shape[:3], dtype=q.dtype)
     options = _options(q, k, key_lengths, is_causal, query_offset, scale, dropout_p, seed)
-    _forward(out, lse, contiguous(q), contiguous(k), contiguous(v), *options)
+    _forward(any_layout(out), lse, any_layout(q), any_layout(k), any_layout(v), *options)
     return out, lse
 
 
@@ -203,8 +218,10 @@ def attention_backward(dout, q, k, v, out, lse, key_lengths, is_causal, query_of
     """dv = (p z)ᵀ dout;  ds = p (z dout vᵀ - Σ_d dout out);  dq = scale ds k;  dk = scale dsᵀ q, tile by tile"""
     heads, key_tiles = q.shape[0] * q.shape[1], -(-k.shape[2] // BLOCK)
     shares = max(1, min(SHARES // heads, key_tiles))
-    parts = np.zeros((shares, *q.shape), dtype=q.dtype)
-    dk, dv = np.zeros(k.shape, dtype=k.dtype), np.zeros(v.shape, dtype=v.dtype)
+    parts = fresh_like(q)[None] if shares == 1 else np.empty((shares, *q.shape), q.dtype)
+    dk, dv = fresh_like(k), fresh_like(v)
+    for array in (parts, dk, dv):
+        array[...] = 0
     options = _options(q, k, key_lengths, is_causal, query_offset, scale, dropout_p, seed)
-    _backward(parts, dk, dv, *(contiguous(x) for x in (dout, q, k, v, out, lse)), *options)
-    return parts.sum(axis=0) if shares > 1 else parts.reshape(q.shape), dk, dv
+    _backward(*(any_layout(x) for x in (parts, dk, dv, dout, q, k, v, out)), contiguous(lse), *options)
+    return parts[0] if shares == 1 else parts.sum(axis=0), dk, dv
