@@ -5,12 +5,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help lessons test test-oracles check format clean
+.PHONY: help lessons book test test-oracles test-browser check format clean
 
 help:
 	@echo "make lessons       runs every lesson and prints the verdicts"
+	@echo "make book          renders lessons, claims and kernels into build/book"
 	@echo "make test          the test suite"
-	@echo "make test-oracles  the tests against PyTorch"
+	@echo "make test-oracles  the tests against PyTorch, and the CUDA files against NVIDIA's compiler (no GPU needed)"
+	@echo "make test-browser  opens every page of the book in Chromium"
 	@echo "make check         lint, format and types"
 	@echo "make format        lets ruff rewrite the files"
 	@echo "make clean         removes the environment and everything built"
@@ -28,8 +30,14 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.oracles: $(VENV)/.installed
-	@echo "installing PyTorch as an oracle ..."
-	@$(PIP) torch==2.13.0
+	@echo "installing PyTorch and NVIDIA's compiler as oracles ..."
+	@$(PIP) torch==2.13.0 'cupy-cuda13x==14.2.0; sys_platform == "linux"' \
+		'nvidia-cuda-nvrtc==13.4.92; sys_platform == "linux"'
+	@touch $@
+
+$(VENV)/.book: $(VENV)/.installed
+	@echo "installing Sphinx ..."
+	@$(PIP) --editable '.[book]'
 	@touch $@
 
 $(VENV)/.check: $(VENV)/.installed
@@ -39,11 +47,22 @@ $(VENV)/.check: $(VENV)/.installed
 lessons: $(VENV)/.installed
 	@$(BIN)/minitransformer lessons
 
+# Lessons that have passed on the present sources are not run again; a claim that fails stops the book.
+book: $(VENV)/.book
+	@$(BIN)/minitransformer lessons --changed
+	@rm -rf build/book
+	@$(BIN)/python docs/pages.py build/book-source
+	@$(BIN)/sphinx-build -W --keep-going -q -c docs build/book-source build/book
+	@echo "the book: build/book/index.html"
+
 test: $(VENV)/.installed
 	@$(BIN)/python -m pytest
 
 test-oracles: $(VENV)/.oracles
 	@$(BIN)/python -m pytest -m oracle
+
+test-browser: book
+	@$(BIN)/python -m pytest -m browser
 
 check: $(VENV)/.check
 	@$(BIN)/ruff check .

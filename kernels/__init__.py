@@ -1,13 +1,14 @@
 """Arrays in, arrays out: every kernel the engine needs, on whichever backend the flag names.
 
     import kernels
-    kernels.available()              # ("numpy", "numba")
+    kernels.available()              # ("numpy", "numba", "emulated"); "cupy" too where there is a GPU
     kernels.use("numba")             # from here on
     with kernels.use("numpy"): ...   # only inside
     kernels.current().softmax(x)     # checked against the contract, then run
 
-`contract.py` says what a backend must offer; `reference/` is the specification in plain NumPy, `cpu/` the same
-in Numba. Open the files of one name side by side.
+`contract.py` says what a backend must offer; `reference/` is the specification in plain NumPy, `cpu/` the same in Numba,
+`gpu/` the same in CUDA C. Open the files of one name side by side. `emulator/` runs those of `gpu/` without a GPU, and
+`kernels.emulator.checked()` watches every access they make.
 """
 
 from kernels.backend import (

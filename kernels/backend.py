@@ -1,7 +1,8 @@
 """The flag: which backends exist, which one is in use, and how a kernel is found behind it.
 
-A backend is a folder with the kernels of `contract.py` in files of the same names. Nothing is imported before it
-is asked for, so that `import kernels` stays light and needs neither a compiler nor a GPU.
+A backend is a folder with the kernels of `contract.py` in files of the same names (or a folder that says, by KERNELS,
+whose kernels it runs: the emulator runs those of gpu/). Nothing is imported before it is asked for, so that
+`import kernels` stays light and needs neither a compiler nor a GPU.
 """
 
 import importlib
@@ -46,7 +47,8 @@ class Backend:
         spec = CONTRACT.get(name)
         if spec is None:
             raise AttributeError(f"no kernel is called {name!r}; kernels/contract.py lists them all")
-        module = importlib.import_module(f"{self.folder.__name__}.{spec.file}")
+        home = getattr(self.folder, "KERNELS", self.folder.__name__)
+        module = importlib.import_module(f"{home}.{spec.file}")
         kernel = _checked(self, spec, getattr(module, name))
         setattr(self, name, kernel)
         return kernel
@@ -72,7 +74,14 @@ def _checked(owner: Backend, spec: Kernel, implementation):
             if other is not None and not owner.owns(arg):
                 raise BackendError(mixing(owner.name, other))
         spec.check(args)
-        return implementation(*args)
+        try:
+            return implementation(*args)
+        except MemoryError as error:  # CuPy's error for a full GPU is one of these
+            reason = (str(error).strip().splitlines() or ["no details"])[0]
+            raise BackendError(
+                f"{spec.name} on backend {owner.name!r} ran out of memory ({reason}); "
+                "use a smaller batch or shorter sequences, or free what is no longer needed"
+            ) from error
 
     kernel.__name__ = spec.name
     kernel.__doc__ = implementation.__doc__

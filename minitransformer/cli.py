@@ -12,6 +12,7 @@ COMMANDS = {
     "backends": "what works here, and why the rest does not",
     "gradcheck": "check every derivative rule on every backend, and print the worst errors",
     "lessons": "run the lessons, each of which checks what it says",
+    "claims": "every claim of the lessons, its verdict and evidence, from their last run",
     "params": "count a model's parameters part by part",
     "pretrain": "train a language model",
     "finetune": "train a classifier, on the base of a language model or from scratch",
@@ -20,6 +21,7 @@ COMMANDS = {
     "train-translator": "train a translator",
     "translate": "translate sentences",
     "evaluate": "measure a trained model on unseen data",
+    "bench": "measure the engine's speed and memory, side by side with PyTorch",
 }
 
 EXAMPLES = """examples:

@@ -1,0 +1,83 @@
+"""A lesson as a page of the book: its prose, its code, and below each cell what the recorded run printed and showed."""
+
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Cell(NamedTuple):
+    """A cell of a percent script; `first` and `last` are the lines it stands on, counted from 1."""
+
+    markdown: bool
+    first: int
+    last: int
+    text: str
+
+
+def split(source: str) -> list[Cell]:
+    """The cells of a percent script; what stands before the first mark is a cell too."""
+    lines = source.splitlines()
+    marks = [i for i, line in enumerate(lines) if re.match(r"# %%( |$)", line)]
+    cells = []
+    for start, end in zip([-1, *marks], [*marks, len(lines)], strict=True):
+        body = lines[start + 1 : end]
+        markdown = start >= 0 and "[markdown]" in lines[start]
+        text = "\n".join(line.removeprefix("#").removeprefix(" ") for line in body) if markdown else "\n".join(body)
+        if text.strip():
+            cells.append(Cell(markdown, start + 2, end, text.strip("\n")))
+    return cells
+
+
+def page(source: str, record: dict[str, Any]) -> str:
+    """The Markdown of a lesson's page. `record` is what the lesson wrote about its run."""
+    parts = []
+    for cell in split(source):
+        if cell.markdown:
+            parts.append(cell.text)
+            continue
+        parts.append(_fenced(cell.text, "{code-block} python"))
+        claims = [claim for claim in record["claims"] if cell.first <= claim["line"] <= cell.last]
+        if claims:
+            parts += map(verdict, claims)
+        else:
+            printed = "".join(text for line, text in record["output"] if cell.first <= line <= cell.last).strip("\n")
+            parts += [_fenced(printed, "{code-block} text", ":class: output")] if printed else []
+    return "\n\n".join(parts) + "\n"
+
+
+def verdict(claim: dict[str, Any]) -> str:
+    """A box with the claim, its verdict and evidence, the notes and figures, and lists of checks and controls."""
+    caught = sum(control["caught"] for control in claim["controls"])
+    body = [plain(claim["statement"]), f"**{plain(claim['evidence'])}**"]
+    for event in claim["events"]:
+        if "note" in event:
+            body.append(_fenced(event["note"], "{code-block} text", ":class: output"))
+        elif "figure" in event:
+            body.append(_figure(event["figure"], event["caption"]))
+    checks = [f"- {plain(text)}" for text in claim["checks"]]
+    controls = [f"- **{plain(c['control'])}** ({plain(c['what'])}): {plain(c['by'])}" for c in claim["controls"]]
+    body.append(_folded(f"Checks that held: {len(checks)}", checks))
+    body.append(_folded(f"Broken engines caught: {caught} of {len(controls)}, and the check that failed", controls))
+    box = ["::::::{admonition} " + f"{claim['claim']}: {claim['verdict']}", f":class: verdict {claim['verdict']}", ""]
+    return f"(claim-{claim['claim']})=\n" + "\n".join(box) + "\n" + "\n\n".join(body) + "\n::::::"
+
+
+def plain(text: str) -> str:
+    """Text that Markdown must not interpret: every mark of punctuation is escaped, and lines are joined."""
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
+
+
+def _folded(summary: str, items: list[str]) -> str:
+    return f"<details><summary>{summary}</summary>\n\n" + "\n".join(items) + "\n\n</details>"
+
+
+def _figure(file: str, caption: str) -> str:
+    return (
+        f":::{{figure}} /figures/{file}\n:alt: {' '.join(caption.split()) or Path(file).stem}\n\n{plain(caption)}\n:::"
+    )
+
+
+def _fenced(text: str, directive: str, *options: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return "\n".join([fence + directive, *options, "", text, fence])

@@ -1,0 +1,153 @@
+"""The book: how a lesson becomes a page, when it is refused, and whether a browser shows every page as it should."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import browser
+import pytest
+
+from minitransformer import claims
+
+ROOT = Path(__file__).parents[2]
+BOOK = ROOT / "build" / "book"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+cells = load("cells")
+
+SOURCE = """# %% [markdown]
+# # 1. Sky
+#
+# It is $x$.
+
+# %%
+print("hello")
+
+
+# %%
+@lesson.trial("sky", "It is blue.", controls=[c])
+def sky(trial):
+    return "proved", "yes"
+"""
+
+
+def a_record(**changes):
+    claim = {
+        "claim": "sky", "lesson": "01_sky", "line": 11, "statement": "It is *blue*.", "verdict": "proved",
+        "evidence": "3 of 3 [looks] cost 2 $ or 4 $", "checks": ["a_b < c"], "figures": [],
+        "events": [{"check": "a_b < c"}, {"note": "a | b"}, {"figure": "01_sky.png", "caption": "The sky."}],
+        "controls": [{"control": "night", "what": "it is dark", "caught": True, "by": "black"}],
+    }  # fmt: skip
+    output = [[7, "hello\n"], [11, "sky: It is blue.\n"]]
+    about = {"lesson": "01_sky", "title": "Sky", "script": __file__, "key": "", "finished": True}
+    return about | {"claims": [claim | changes], "output": output}
+
+
+def test_a_script_is_cut_into_its_cells():
+    kinds = [(cell.markdown, cell.first, cell.last) for cell in cells.split(SOURCE)]
+    assert kinds == [(True, 2, 5), (False, 7, 9), (False, 11, 13)]
+    assert cells.split(SOURCE)[0].text == "# 1. Sky\n\nIt is $x$."
+    assert cells.split("x = 1\n# %%\ny = 2\n")[0].text == "x = 1"
+
+
+def test_output_stands_below_the_cell_that_printed_it_and_a_verdict_below_its_trial():
+    page = cells.page(SOURCE, a_record())
+    order = [page.index(part) for part in ('print("hello")', "\nhello\n", "@lesson.trial", "(claim-sky)=", "/figures/")]
+    assert order == sorted(order)
+    assert "sky: It is blue." not in page, "a trial's output is told by its box"
+
+
+def test_quoted_text_is_not_markdown():
+    """A dollar would open a formula, a bracket a link, a star emphasis."""
+    page = cells.page(SOURCE, a_record())
+    assert r"It is \*blue\*\." in page and r"\[looks\] cost 2 \$ or 4 \$" in page and r"a\_b \< c" in page
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"verdict": "FAILED"}, {"controls": [{"control": "night", "what": "dark", "caught": False, "by": "nothing"}]}],
+    ids=["failing claim", "missed control"],
+)
+def test_a_failing_claim_stops_the_book(tmp_path, monkeypatch, capsys, changes):
+    pages = load("pages")
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "project"
+    for folder in ("lessons", "kernels/reference"):
+        (root / folder).mkdir(parents=True)
+    script = root / "lessons" / "01_sky.py"
+    script.write_text(SOURCE)
+    (root / "kernels" / "reference" / "softmax.py").write_text("def softmax(x): ...\n")
+    monkeypatch.setattr(pages, "ROOT", root)
+    options = {"backend": "numpy", "full": False, "data": None}
+    about = options | {"script": str(script), "key": claims.sources_key(script, **options)}
+    claims.write_json(claims.FOLDER / "01_sky.json", a_record() | about)
+    assert pages.main(tmp_path / "source") == 0
+    assert "[sky](#claim-sky)" in (tmp_path / "source" / "claims.md").read_text()
+    assert "This tier has no file of that name." in (tmp_path / "source" / "kernels" / "softmax.md").read_text()
+    script.write_text(SOURCE + "# a word more\n")
+    assert pages.main(tmp_path / "source") == 1
+    assert "sources have changed since these lessons ran: 01_sky" in capsys.readouterr().err
+    claims.write_json(claims.FOLDER / "01_sky.json", a_record(**changes) | about)
+    assert pages.main(tmp_path / "source") == 1
+    assert "these lessons have not passed: 01_sky" in capsys.readouterr().err
+    (claims.FOLDER / "01_sky.json").unlink()
+    assert pages.main(tmp_path / "source") == 1, "a lesson that was never run has not passed either"
+
+
+needs_browser = pytest.mark.skipif(browser.chromium() is None, reason="no Chromium here: apt-get install chromium")
+
+
+@pytest.mark.browser
+@needs_browser
+def test_every_page_of_the_book(tmp_path):
+    pages = sorted(str(file.relative_to(BOOK)) for file in BOOK.rglob("*.html") if "_static" not in file.parts)
+    assert pages, "there is no book: make book"
+    pages[pages.index("search.html")] = "search.html?q=softmax"
+    found, logged = browser.inspect(BOOK, pages, tmp_path)
+    assert logged == []
+    assert len(found) == len(pages) * len(browser.WIDTHS) and not [one for one in found if "error" in one]
+    for fault in ("unrendered", "faulty", "raw", "missing", "unnamed", "overflow", "foreign"):
+        assert [(one["page"], one["width"], one[fault]) for one in found if one[fault]] == [], fault
+    assert [one["page"] for one in found if not one["title"] and "search" not in one["page"]] == []
+    assert [one["results"] > 0 for one in found if "search" in one["page"]] == [True, True], "the search finds softmax"
+    formulas, images = (sum(one[what] for one in found if one["width"] == 390) for what in ("formulas", "images"))
+    print(f"{len(pages)} pages, {formulas} formulas, {images} figures")
+    assert formulas and images, "a book without formulas and figures was not looked at"
+
+
+@pytest.mark.browser
+@needs_browser
+def test_the_claims_lead_to_their_places():
+    table = (BOOK / "claims.html").read_text(encoding="utf-8")
+    record = json.loads((ROOT / "build" / "claims.json").read_text(encoding="utf-8"))
+    assert record["claims"]
+    for claim in record["claims"]:
+        place = f"lessons/{claim['lesson']}.html"
+        assert f'href="{place}#claim-{claim["claim"]}"' in table
+        assert f'id="claim-{claim["claim"]}"' in (BOOK / place).read_text(encoding="utf-8")
+
+
+@pytest.mark.browser
+@needs_browser
+def test_the_inspector_sees_each_fault(tmp_path):
+    """On a page with every fault we look for, each must be reported: otherwise the test above proves nothing."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "bad.html").write_text(
+        r"""<!doctype html><meta charset="utf-8"><body><h1>bad</h1><p>raw $\frac12$ here</p>
+        <span class="math">\(x\)</span><span data-mjx-error="oh"></span><img src="gone.png">
+        <img src="http://127.0.0.1:9/far.png" alt="far"><div style="width: 2000px">wide</div>
+        <script>console.error("something broke")</script></body>"""
+    )
+    found, logged = browser.inspect(tmp_path / "site", ["bad.html"], tmp_path)
+    assert [one["width"] for one in found] == list(browser.WIDTHS)
+    for one in found:
+        assert one["unrendered"] == 1 and one["faulty"] == 1 and one["raw"] and one["overflow"] > 0
+        assert len(one["missing"]) == 2 and len(one["unnamed"]) == 1 and len(one["foreign"]) == 1
+    assert any("something broke" in line for line in logged)
