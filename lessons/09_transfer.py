@@ -100,16 +100,23 @@ def labelled(n, seed):
 
 
 # %%
+def stop_if(interrupted):
+    """The loop ends politely at Ctrl-C; a lesson must not go on with half a training."""
+    if interrupted:
+        raise KeyboardInterrupt
+
+
 def pretrain(documents, vocabulary, *, d_model=32, rows=32, lr=1e-2, epochs=1, seed=0):
     sizes = {"d_model": d_model, "n_heads": 4, "n_layers": 2, "d_ff": 2 * d_model, "max_len": 64, "norm_first": True}
     model = LanguageModel(vocabulary, seed=seed, **sizes)
     batches = LanguageModelBatches(documents, max_len=64, rows=rows, windows=True)
     total = epochs * batches.count()
-    train(
+    result = train(
         model, Adam(model.named_parameters(), lr=lr), batches,
         lambda model, batch: model.loss(batch.ids, batch.targets, ignore_index=batch.ignore),
         Options(max_epochs=epochs), schedule=warmup_cosine(total // 10, total), progress=Silent(),
     )  # fmt: skip
+    stop_if(result.interrupted)
     return model.eval()
 
 
@@ -298,12 +305,13 @@ def fine_tune(model, documents, labels, epochs, seed, held=test, rows=8, lr=5e-3
         curve.append(classifier_scores(model, held.epoch())["accuracy"])
         return {"accuracy": curve[-1]}
 
-    train(
+    result = train(
         model, Adam(model.named_parameters(), lr=lr),
         ClassifierBatches(documents, labels, max_len=64, rows=rows, seed=seed),
         lambda model, batch: model.loss(batch.ids, batch.labels, batch.lengths),
         Options(max_epochs=epochs, monitor="accuracy", perplexity=False), evaluate=look, progress=Silent(),
     )  # fmt: skip
+    stop_if(result.interrupted)
     return np.array(curve)
 
 

@@ -52,14 +52,21 @@ HELPERS = {
 
 # Mutants that are no mistake: what they compute is the same number. Each with its reason.
 SAME_SHAPE = "only a shape is read, and the two arrays share it"
+SHARES = "into how many shares the work is cut decides who does it, not what comes out"
 EQUIVALENT = {
     ("Index.backward", "line 10, lost gradient: return self.xp.zeros(self.shape, dtype=dy.dtype)"): "zeros are zeros",
     ("Index.backward", "line 10, flipped sign: return self.xp.zeros(self.shape, dtype=dy.dtype)"): "zeros are zeros",
     ("cpu/layer_norm._layer_norm_backward", "line 4, stale value dbias: dweight"): SAME_SHAPE,
     ("cpu/attention.attention_backward", "line 3, stale value k: q"): SAME_SHAPE,
-    ("cpu/attention.attention_backward", "line 4, stale value k: q"): SAME_SHAPE,
-    ("cpu/attention.attention_backward", "line 7, stale value k: q"): SAME_SHAPE,
-    ("cpu/attention.attention_backward", "line 7, stale value v: k"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 3, stale value v: k"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 6, stale value k: q"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 6, stale value v: k"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 9, stale value k: q"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 9, stale value v: k"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 3, missing second factor: q.shape[0] * q.shape[1]"): SHARES,
+    ("cpu/attention.attention_backward", "line 3, missing first factor: q.shape[0] * q.shape[1]"): SHARES,
+    ("cpu/attention.attention_backward", "line 3, flipped sign: -(-k.shape[2] // BLOCK)"): SHARES,
+    ("cpu/attention.attention_backward", "line 3, flipped sign: -k.shape[2]"): SHARES,
     ("cpu/linear_cross_entropy.linear_cross_entropy", "line 24, missing second factor: dtype.type(1) / dtype.type(N)"):
         "a sum instead of a mean, in loss and gradient alike; the comparison with the reference finds it",
     ("cpu/linear_cross_entropy.linear_cross_entropy", "line 7, stale value label_smoothing: ignore_index"):
