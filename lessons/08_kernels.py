@@ -362,9 +362,9 @@ def tiled_attention(q, k, v, scale, block=BLOCK, online=OnlineSoftmax):
 # powers of two, all sums fit a float64, and the sums must agree *to the last bit*.
 #
 # **Experiment.** Random cuttings of random orders, exactly. Then with $e^x$, against a derived bound: the $n$
-# roundings of a sum, two for each tile, and that of the exponents, which reach over $R$: $(n + 2\,\mathrm{tiles} + 2R
-# + 8)\, \varepsilon$. Then the engine's own kernel, on scores that rise from -300 to 300 along the keys, so that
-# *every* tile brings a new maximum; that fall; and that are mixed. The judge is a sum over all keys at once, by
+# roundings of a sum, two for each of $m$ tiles, and that of the exponents, which reach over $R$:
+# $(n + 2m + 2R + 8)\, \varepsilon$. Then the engine's own kernel, on scores that rise from -300 to 300 along the keys,
+# so that *every* tile brings a new maximum; that fall; and that are mixed. The judge is a sum over all keys at once, by
 # Python's exactly rounded `fsum`.
 
 
