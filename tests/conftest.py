@@ -21,9 +21,20 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    for name in config.getoption("--backend") or ():
+        try:
+            kernels.backend(name)
+        except kernels.BackendError as error:
+            raise pytest.UsageError(str(error)) from None
     for name, reason in kernels.reasons().items():
         if reason is not None:
             LEFT_OUT[f"backend {name}"] = reason
+
+
+def pytest_report_header(config):
+    """Which GPU the tests run on, where they do."""
+    folders = [kernels.backend(name).folder for name in config.getoption("--backend") or kernels.available()]
+    return [f"GPU: {folder.device()}" for folder in folders if hasattr(folder, "device")]
 
 
 def pytest_generate_tests(metafunc):

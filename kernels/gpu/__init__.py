@@ -37,6 +37,13 @@ def _reason_against_device(cupy) -> str | None:
     return None
 
 
+def device() -> str:
+    """The GPU in use and its driver, for whoever reports a measurement."""
+    runtime = array_module().cuda.runtime
+    name = runtime.getDeviceProperties(runtime.getDevice())["name"].decode()
+    return f"{name}, driver for CUDA {_version(runtime.driverGetVersion())}"
+
+
 def _version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
