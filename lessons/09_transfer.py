@@ -423,14 +423,15 @@ def weights_shuffled(engine):
     controls=[weights_shuffled],
 )
 def transfer_start(trial):
-    above = {}
+    far = (CEILING - 0.5) / 2  # half of all there is to gain between guessing and the ceiling
+    lead, above = {}, {}
     for n in (128, 1024):
         ours, theirs = runs(pretrained, n), runs(scratch, n)
         if n == 128:
-            # "far": half of all there is to gain between guessing and the ceiling
-            check_ahead(trial, "128 labels, after one epoch", ours[:, 0], theirs[:, 0], least=(CEILING - 0.5) / 2)
+            check_ahead(trial, "128 labels, after one epoch", ours[:, 0], theirs[:, 0], least=far)
+        lead[n] = float((ours - theirs)[:, 0].mean())
         above[n] = int((ours > theirs).sum()), ours.size
-        text = f"{n} labels: above in {above[n][0]} of {above[n][1]} pairs of seed and epoch"
+        text = f"{n:,} labels: above in {above[n][0]} of {above[n][1]} pairs of seed and epoch"
         trial.check(above[n][0] == above[n][1], text) if n == 128 else trial.note(text)
     real_reviews(trial)
     figure, panels = plt.subplots(1, 2, figsize=(8.4, 3.6), sharey=True)
@@ -444,16 +445,16 @@ def transfer_start(trial):
     panels[0].set_ylabel("accuracy on unseen entries")
     panels[0].legend()
     trial.show(figure, "epochs", f"Mean of {len(SEEDS)} seeds, and their range.")
-    always = all(count == total for count, total in above.values())
-    return "proved" if always else "sharpened", (
-        f"128 labels: above at {above[128][0]} of {above[128][1]} seeds and epochs; 1,024 labels: {above[1024][0]} of "
-        f"{above[1024][1]}: it holds while labels are scarce"
+    return "proved" if min(lead.values()) > far else "sharpened", (
+        f"while labels are scarce: with 128, ahead by {100 * lead[128]:.0f} points after one epoch and above in "
+        f"{above[128][0]} of {above[128][1]} pairs of seed and epoch; with 1,024, ahead by {100 * lead[1024]:.0f}"
     )
 
 
 # %% [markdown]
-# With few labels the curves never meet. With many, the one from scratch arrives as well, and "above at every epoch"
-# ends in a tie. So the claim needs a condition, and the next one needs the same condition from the other side.
+# With few labels the curves never meet. With many, the one from scratch is close behind after a single epoch, and in
+# the end no picture shows the difference. So the claim needs a condition, and the next one needs the same condition
+# from the other side.
 #
 # ## Claim: given enough epochs, both reach the same accuracy
 #
