@@ -231,9 +231,9 @@ SHOWN = (
 
 LABELS = {  # where a label would meet another
     "attention": {"xytext": (0, -8), "ha": "center", "va": "top"},
-    "linear": {"xytext": (0, 7), "ha": "center", "va": "bottom"},
+    "attention_backward": {"xytext": (0, 7), "ha": "center", "va": "bottom"},
     "linear_cross_entropy": {"xytext": (0, -8), "ha": "center", "va": "top"},
-    "softmax": {"xytext": (-8, 0), "ha": "right", "va": "center"},
+    "softmax": {"xytext": (0, -8), "ha": "center", "va": "top"},
 }
 
 
@@ -255,7 +255,7 @@ def draw_roofline(trial):
     x = np.logspace(-1.3, 3.7, 200)
     axes.loglog(x, np.minimum(peak, x * speed), color=style.GREY, ls="-")
     axes.text(peak / speed, peak * 1.15, f"products: {peak:.0f} GFLOPS", fontsize=9, color=style.GREY)
-    axes.text(x[12] * 1.3, x[12] * speed, f"memory: {speed:.0f} GB/s", fontsize=9, color=style.GREY, va="center")
+    axes.text(x[45], x[50] * speed, f"memory: {speed:.0f} GB/s", fontsize=9, color=style.GREY, ha="right")
     for name, intensity, gflops, _ in points:
         colour, mark = (style.BLUE, "o") if name.startswith(("linear", "attention")) else (style.ORANGE, "s")
         axes.plot(intensity, gflops, mark, color=style.RED if "steps" in name else colour, ms=7)
@@ -591,7 +591,7 @@ def attention_memory(trial):
 # there on it is 8, and the line is straight.) The slope of the blue points is the whole difference between a
 # context of a few thousand words and one of a few hundred thousand.
 #
-# The ladder shows that tiles alone save memory rather than time. Compiling them saves time, because then what is done
+# The ladder shows that tiles by themselves save memory. Compiling them saves time as well, because then what is done
 # to a tile happens while it is still in the cache.
 #
 # ## The head that never sees its logits
@@ -696,7 +696,7 @@ def fused_head(trial):
             f"{beyond} of {sum(a.size for a in apart):,} numbers differ by more than rounding can explain "
             f"(0 expected; largest difference {largest:.0e})",
         )
-        C, V, sizes = 64, 8192, (1024, 2048, 4096, 8192)
+        C, V, sizes = 64, 8192, (1024, 2048, 4096, 8192) if lesson.full else (1024, 2048, 4096)
         fused, whole, predicted = [], [], [predicted_head(N, C, V)[0] for N in sizes]
         for N, bytes_ in zip(sizes, predicted, strict=True):
             given = inputs(N, C, V, "float32")

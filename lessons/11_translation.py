@@ -481,7 +481,7 @@ def degenerate(trial):
     trial.show(attention_figure(shown, *example), "alignment", "Where the decoder looks while it writes.")
     return "sharpened", (
         f"dropout plays no part ({worst} of {n} right without any); a missing norm does harm at a high constant rate "
-        f"(the loss ends at {grown:,.0f} times its lowest value or more), none in careful training ({gentle} right); "
+        f"(the loss ends at {grown:,.0f} times its lowest value or more), little in careful training ({gentle} right); "
         f"the full stutter ({twice:.0%} of the words) comes from a leaked target"
     )
 
@@ -489,8 +489,8 @@ def degenerate(trial):
 # %% [markdown]
 # **Reading the result.** Of the two suspects, dropout is innocent: no model here has any. A missing norm does produce
 # the strange curve, down and then up, different from each start, and it even stutters. But it takes a careless rate as
-# well: the norm buys tolerance, and careful training can do without. (At that rate the model with norm stays calm; it
-# does not learn to translate either.)
+# well: what the norm buys is tolerance, and careful training nearly does without. (At that rate the model with norm
+# stays calm, but it does not learn to translate either.)
 #
 # The full stutter has another cause. A decoder that is fed the answer learns to copy it, reaches the *best* loss of
 # all, and copies its own last word for ever when it has to write by itself. The late mask is a milder form of the same
