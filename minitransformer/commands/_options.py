@@ -83,9 +83,7 @@ def add_tokenizer(parser: argparse.ArgumentParser, kind: str, vocabulary: int, l
     help = f"at most so many words or pieces (default: {vocabulary:,})"
     group.add_argument("--vocabulary", type=whole, default=vocabulary, metavar="N", help=help)
     if lab:
-        group.add_argument(
-            "--dict", metavar="FILE", help="the labs' dict.txt, for .spm data (default: beside the data)"
-        )
+        group.add_argument("--dict", metavar="FILE", help="the labs' dict.txt (default: for .spm data, beside them)")
         group.add_argument("--sentencepiece", metavar="FILE", help="a sentencepiece model to use instead of a new one")
 
 

@@ -65,13 +65,18 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None) -> Task:
 
 
 def tokenizer_for(texts: list[str], options: Any) -> Tokenizer:
-    """A tokenizer for a file: the labs' dictionary for text in pieces, else one learnt from the text."""
+    """A tokenizer for a file: the labs' dictionary where one is given or the text is in its pieces, else a
+    sentencepiece model that is given, else one learnt from the text."""
     if in_pieces(options.data):
         beside = os.path.join(os.path.dirname(options.data), "dict.txt")
         dictionary = options.dict or beside
         if options.dict is None and not os.path.exists(beside):
             raise UserError(f"{options.data}: text in pieces needs their dictionary; give --dict dict.txt")
         return built(LabTokenizer.from_files, dictionary, options.sentencepiece)
+    if options.dict is not None:
+        if options.sentencepiece is None:
+            raise UserError(f"--dict numbers pieces, but {options.data} is text: give --sentencepiece FILE to cut it")
+        return built(LabTokenizer.from_files, options.dict, options.sentencepiece)
     if options.sentencepiece is not None:
         return built(PieceTokenizer.from_file, options.sentencepiece)
     return trained_tokenizer(texts, options.tokenizer, options.vocabulary)
