@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import kernels
+from autograd.arriving import Part
 from autograd.tensor import AutogradError, Memory, MissingRule, Tensor, _mode
 from kernels.backend import BackendError, mixing
 
@@ -98,7 +99,8 @@ class Function:
         for position, (tensor, needed, dx) in enumerate(zip(self.inputs, self.needs, gradients, strict=True)):
             if tensor is None or not needed or dx is None:
                 continue
-            dx = self.xp.asarray(dx)
+            if not isinstance(dx, Part):
+                dx = self.xp.asarray(dx)
             if tuple(dx.shape) != tensor.shape or dx.dtype != tensor.dtype:
                 raise AutogradError(
                     f"{self.name}.backward returned shape {tuple(dx.shape)} {dx.dtype} "

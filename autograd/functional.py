@@ -43,7 +43,13 @@ def rows(x):
     """(..., C) as (N, C): what the kernels work on."""
     if x.ndim == 0 or x.shape[-1] == 0:
         raise ValueError(f"at least one column is needed, not shape {x.shape}")
-    return x.reshape(-1, x.shape[-1])
+    return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+
+
+def shaped(x, shape):
+    """Rows in the shape they came in. No view where none is needed: a view could have a second owner, so a leaf would
+    have to copy it."""
+    return x if x.shape == tuple(shape) else x.reshape(shape)
 
 
 def integers(value, backend):
@@ -81,7 +87,7 @@ class Linear(Function):
 
     def backward(self, dy):
         dx, dweight, dbias = self.kernels.linear_backward(rows(dy), *self.saved, self.with_bias)
-        return dx.reshape(self.shape), dweight, dbias
+        return shaped(dx, self.shape), dweight, dbias
 
 
 def linear(x, weight, bias=None):
@@ -136,7 +142,7 @@ class LayerNorm(Function):
 
     def backward(self, dy):
         dx, dweight, dbias = self.kernels.layer_norm_backward(rows(dy), *self.saved)
-        return dx.reshape(self.shape), dweight, dbias
+        return shaped(dx, self.shape), dweight, dbias
 
 
 def layer_norm(x, weight, bias, eps=1e-5):
@@ -158,7 +164,7 @@ class FeedForward(Function):
 
     def backward(self, dy):
         dx, *others = self.kernels.feed_forward_backward(rows(dy), *self.saved, self.activation)
-        return dx.reshape(self.shape), *others
+        return shaped(dx, self.shape), *others
 
 
 def feed_forward(x, w1, b1, w2, b2, activation="relu"):
@@ -197,7 +203,7 @@ class Softmax(Function):
         return y.reshape(x.shape)
 
     def backward(self, dy):
-        return self.kernels.softmax_backward(rows(dy), *self.saved).reshape(self.shape)
+        return shaped(self.kernels.softmax_backward(rows(dy), *self.saved), self.shape)
 
 
 class LogSoftmax(Function):
@@ -212,7 +218,7 @@ class LogSoftmax(Function):
         return y.reshape(x.shape)
 
     def backward(self, dy):
-        return self.kernels.log_softmax_backward(rows(dy), *self.saved).reshape(self.shape)
+        return shaped(self.kernels.log_softmax_backward(rows(dy), *self.saved), self.shape)
 
 
 def _along(rule, x, axis):

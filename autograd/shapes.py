@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from autograd.arriving import Part
 from autograd.function import Function
 from autograd.tensor import Tensor
 
@@ -55,9 +56,7 @@ class Index(Function):
     def backward(self, dy):
         parts = self.key if isinstance(self.key, tuple) else (self.key,)
         if all(part is None or part is Ellipsis or isinstance(part, int | np.integer | slice) for part in parts):
-            dx = self.xp.zeros(self.shape, dtype=dy.dtype)
-            dx[self.key] = dy
-            return dx
+            return Part(self.key, dy, self.shape)
         size = int(np.prod(self.shape))
         numbers = self.xp.arange(size).reshape(self.shape)[self.key].reshape(-1)
         if numbers.size == 0:
@@ -103,6 +102,8 @@ def same_dtype(name, parts):
 
 def reshape(x, shape):
     """x under another shape; one size may be -1."""
+    if x.shape == shape:
+        return x
     return Reshape.apply(x, tuple(shape) if isinstance(shape, tuple | list) else (shape,))
 
 

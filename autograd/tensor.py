@@ -12,11 +12,12 @@ Functions run there. Two Tensors of different backends do not mix.
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 import kernels
+from autograd.arriving import Arriving
 from kernels.contract import FLOATS
 
 
@@ -61,12 +62,16 @@ class Memory:
 
     def show(self) -> None:
         self.seen = True
+        self.warn()
+
+    def warn(self) -> None:
+        """It is about to change: whoever still needs what it holds takes the fingerprint now."""
         while self.watchers:
             self.watchers.pop()()
 
 
 class Tensor:
-    """An array that remembers how it was computed.
+    """An array that remembers how it was computed. It is made of a copy of what is given.
 
     data           the array (NumPy or CuPy)
     requires_grad  whether backward shall bring a gradient here
@@ -84,7 +89,8 @@ class Tensor:
         self.backend = kernels.backend_of(data) if backend is None else backend
         if dtype is None and not hasattr(data, "dtype") and np.asarray(data).dtype.kind == "f":
             dtype = np.float32  # Python numbers carry no precision of their own
-        self.data = self.backend.asarray(data, dtype)
+        # a copy: what happens to the caller's array later does not reach the tape
+        self.own(self.backend.xp.array(self.backend.asarray(data, dtype)))
         kind = self.array.dtype
         if kind not in FLOATS and kind.kind not in "iub":
             raise TypeError(f"a Tensor holds float32, float64, integers or booleans, not {kind}")
@@ -95,7 +101,7 @@ class Tensor:
         self.node: Any = None
 
     @classmethod
-    def computed(cls, array: Any, backend: Any, memory: "Memory") -> "Tensor":
+    def computed(cls, array: Any, backend: Any, memory: "Memory") -> Self:
         """A result that a Function made: checked already, and not yet seen by anybody outside."""
         tensor = cls.__new__(cls)
         tensor.array, tensor.memory, tensor.backend = array, memory, backend
@@ -113,6 +119,16 @@ class Tensor:
     @data.setter
     def data(self, array: Any) -> None:
         self.array, self.memory = array, Memory(seen=True)
+
+    def lend(self) -> Any:
+        """The array, to be changed in place by code that does not keep it, such as an optimizer: a rule that still
+        needs the old values will notice, but nobody has to be watched from here on."""
+        self.memory.warn()
+        return self.array
+
+    def own(self, array: Any) -> None:
+        """Takes over an array that nobody else holds."""
+        self.array, self.memory = array, Memory()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -201,7 +217,7 @@ class Tensor:
         if not self.requires_grad:
             raise AutogradError("this Tensor depends on nothing that requires a gradient")
         first = self._first_gradient(gradient)
-        pending, owned = {id(self): first}, {id(first)}  # the caller's array is read, never kept
+        pending, owned = {id(self): Arriving(first)}, {id(first)}  # the caller's array is read, never kept
         order = inputs_before_results(self)
         for tensor in order:
             if tensor.node is not None:
@@ -209,15 +225,14 @@ class Tensor:
         arrived: list[tuple[Tensor, Any]] = []
         while order:  # popping from the end frees each Tensor as soon as nobody needs it
             tensor = order.pop()
-            dy = pending.pop(id(tensor), None)
-            if dy is None:
+            if id(tensor) not in pending:
                 continue  # nothing flowed here: a rule returned None for it
+            dy = pending.pop(id(tensor)).total(tensor)
             if tensor.node is None:
                 arrived.append((tensor, dy))
                 continue
             for parent, dx in tensor.node.input_gradients(dy, retain_graph):
-                known = pending.get(id(parent))
-                pending[id(parent)] = dx if known is None else parent.backend.add(known, dx)
+                pending.setdefault(id(parent), Arriving()).add(parent.backend, dx)
             if not retain_graph:
                 tensor.node.release()
         for leaf, dy in arrived:  # only now: a rule that fails leaves no half of the gradients behind

@@ -37,6 +37,9 @@ class KernelError(ValueError):
     """Arguments that a kernel cannot take: says what was given, what was expected, and where."""
 
 
+MOST_KNOWN = 1000  # combinations of shapes remembered for a kernel
+
+
 class Cost(NamedTuple):
     """What one call does: arithmetic, and array elements read and written (times itemsize = bytes)."""
 
@@ -101,31 +104,47 @@ class Kernel:
     writes: str
     more: Callable[[str, dict[str, Any], dict[str, int]], None] | None = None  # checks that a line cannot express
     _code: dict[str, Any] = field(default_factory=dict)
+    _passed: dict[tuple, dict[str, int]] = field(default_factory=dict)  # shapes and dtypes known to fit → sizes
 
     def __post_init__(self) -> None:
         self.names = tuple(argument.name for argument in self.arguments)
         self.bounded = tuple(argument for argument in self.arguments if argument.parsed["bound"])
 
     def check(self, args: tuple) -> dict[str, int]:
-        """Raises KernelError unless the arguments fit; returns the size of every letter."""
+        """Raises KernelError unless the arguments fit; returns the size of every letter. A training step calls the same
+        kernels with the same shapes again and again: those that have passed once are known."""
         if len(args) != len(self.arguments):
             expected = ", ".join(a.name for a in self.arguments)
             raise KernelError(f"{self.name}: {len(args)} arguments given, {len(self.arguments)} expected: {expected}")
-        sizes: dict[str, int] = {}
-        given = dict(zip(self.names, args, strict=True))
-        dtype_of = None  # the first float array decides the dtype of the others
+        pairs = zip(args, self.arguments, strict=True)
+        shapes = tuple([(getattr(a, "shape", a), getattr(a, "dtype", None)) for a, which in pairs if which.is_array])
+        try:
+            sizes = self._passed.get(shapes)
+        except TypeError:  # not an array, and nothing that could be a key
+            sizes = None
+        if sizes is None:
+            sizes = self._check_shapes(args)
+            if len(self._passed) >= MOST_KNOWN:
+                self._passed.clear()
+            self._passed[shapes] = sizes
         for argument, value in zip(self.arguments, args, strict=True):
-            if value is None and argument.optional:
-                continue
-            if argument.is_array:
-                dtype_of = self._check_array(argument, value, given, sizes, dtype_of)
-            else:
+            if not argument.is_array and not (value is None and argument.optional):
                 self._check_scalar(argument, value)
+        given = dict(zip(self.names, args, strict=True)) if self.more or self.bounded else {}
         if self.more is not None:
             self.more(self.name, given, sizes)
         for argument in self.bounded:
             if given[argument.name] is not None:
                 self._check_range(argument, given[argument.name], given, sizes)
+        return sizes
+
+    def _check_shapes(self, args: tuple) -> dict[str, int]:
+        sizes: dict[str, int] = {}
+        given = dict(zip(self.names, args, strict=True))
+        dtype_of = None  # the first float array decides the dtype of the others
+        for argument, value in zip(self.arguments, args, strict=True):
+            if argument.is_array and not (value is None and argument.optional):
+                dtype_of = self._check_array(argument, value, given, sizes, dtype_of)
         return sizes
 
     def _check_array(self, argument: Argument, value: Any, given: dict, sizes: dict, dtype_of: str | None):

@@ -36,10 +36,13 @@ def expanded(rng: np.random.Generator, dtype: np.dtype, *shape: int) -> np.ndarr
     return np.broadcast_to(normal(rng, dtype, 1, *shape[1:]), shape)
 
 
+SEVERAL_BLOCKS = "several blocks"  # larger than what one task of a compiled kernel works on
+
+
 def _linear(rng, dtype):
-    for N, C, F in ((1, 1, 1), (3, 5, 2), (17, 7, 9)):
+    for N, C, F in ((1, 1, 1), (3, 5, 2), (17, 7, 9), (300, 2, 140)):
         x, weight, bias = (normal(rng, dtype, *shape) for shape in ((N, C), (F, C), (F,)))
-        yield f"N={N} C={C} F={F}", (x, weight, bias)
+        yield f"N={N} C={C} F={F}" if N < 300 else SEVERAL_BLOCKS, (x, weight, bias)
     yield "no bias", (normal(rng, dtype, 4, 3), normal(rng, dtype, 2, 3), None)
     yield "views", (strided(rng, dtype, 5, 3), turned(rng, dtype, 4, 3), strided(rng, dtype, 4))
     yield "expanded", (expanded(rng, dtype, 5, 3), normal(rng, dtype, 2, 3), expanded(rng, dtype, 2))
@@ -95,6 +98,8 @@ def _feed_forward(rng, dtype):
         for N, C, F, E in ((1, 1, 1, 1), (3, 5, 7, 2), (9, 4, 17, 4)):
             arrays = tuple(normal(rng, dtype, *shape) for shape in ((N, C), (F, C), (F,), (E, F), (E,)))
             yield f"{activation} N={N} C={C} F={F} E={E}", (*arrays, activation)
+    arrays = tuple(normal(rng, dtype, *shape) for shape in ((140, 2), (150, 2), (150,), (135, 150), (135,)))
+    yield SEVERAL_BLOCKS, (*arrays, "relu")
     arrays = tuple(strided(rng, dtype, *shape) for shape in ((3, 5), (4, 5), (4,), (2, 4), (2,)))
     yield "views", (*arrays, "gelu")
 

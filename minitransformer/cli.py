@@ -14,6 +14,7 @@ COMMANDS = {
     "lessons": "run the lessons, each of which checks what it says",
     "claims": "every claim of the lessons, its verdict and evidence, from their last run",
     "params": "count a model's parameters part by part",
+    "data": "fetch real data by name, for the commands below",
     "pretrain": "train a language model",
     "finetune": "train a classifier, on the base of a language model or from scratch",
     "classify": "say to which class a text belongs",

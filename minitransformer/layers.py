@@ -152,11 +152,13 @@ class _Layer(Module):
     linear2: Linear
     activation: str
 
-    def _residual(self, x: Tensor, norm: LayerNorm, sublayer: Any) -> Tensor:
-        """norm(x + sublayer(x)), the original; or x + sublayer(norm(x)), which leaves the way through untouched."""
+    def _residual(self, x: Tensor, norm: LayerNorm, sublayer: Any, only: Any = None) -> Tensor:
+        """norm(x + sublayer(x)), the original; or x + sublayer(norm(x)), which leaves the way through untouched.
+        With `only`, the sublayer has computed those positions alone."""
+        here = x if only is None else rows_at(x, only)
         if self.norm_first:
-            return x + self.dropout(sublayer(norm(x)))
-        return norm(x + self.dropout(sublayer(x)))
+            return here + self.dropout(sublayer(norm(x)))
+        return norm(here + self.dropout(sublayer(x)))
 
     def _make_feed_forward(self, d_model: int, d_ff: int, activation: str, init: Init) -> None:
         if activation not in ACTIVATIONS:
@@ -195,11 +197,24 @@ class EncoderLayer(_Layer):
         self.dropout = Dropout(dropout, init=init)
 
     def forward(
-        self, x: Tensor, is_causal: bool = False, key_lengths: Any = None, cache: LayerCache | None = None
+        self,
+        x: Tensor,
+        is_causal: bool = False,
+        key_lengths: Any = None,
+        cache: LayerCache | None = None,
+        only: Any = None,
     ) -> Tensor:
-        """x (B, T, C) → (B, T, C)"""
-        options: dict[str, Any] = {"is_causal": is_causal, "key_lengths": key_lengths, "cache": cache}
-        x = self._residual(x, self.norm1, lambda x: self.self_attn(x, **options))
+        """x (B, T, C) → (B, T, C)
+
+        only (B)  one position of each row, which alone is wanted → (B, 1, C). It still looks at all the others, but
+                  what they would have become is not computed."""
+        if only is None:
+            options: dict[str, Any] = {"is_causal": is_causal, "key_lengths": key_lengths, "cache": cache}
+            x = self._residual(x, self.norm1, lambda x: self.self_attn(x, **options))
+        else:
+            lengths = _keys_seen(x, only, is_causal, key_lengths)
+            attend = self.self_attn
+            x = self._residual(x, self.norm1, lambda x: attend(rows_at(x, only), x, key_lengths=lengths), only)
         return self._residual(x, self.norm2, self._feed_forward)
 
 
@@ -244,14 +259,35 @@ class DecoderLayer(_Layer):
         return self._residual(x, self.norm3, self._feed_forward)
 
 
+def rows_at(x: Tensor, positions: Any) -> Tensor:
+    """x[b, positions[b]].   x (B, T, C); positions (B) → (B, 1, C)"""
+    B, T, C = x.shape
+    picked = F.embedding(x.reshape(B * T, C), x.backend.xp.arange(B) * T + x.backend.asarray(positions))
+    return picked.reshape(B, 1, C)
+
+
+def _keys_seen(x: Tensor, positions: Any, is_causal: bool, key_lengths: Any) -> Any:
+    """How many keys each of those positions may look at, (B) or None for all."""
+    if not is_causal:
+        return key_lengths
+    seen = x.backend.asarray(positions) + 1
+    return seen if key_lengths is None else x.backend.xp.minimum(seen, x.backend.asarray(key_lengths))
+
+
 class Stack(Module):
-    """Layers one after the other; `norm` closes a stack of pre-norm layers, whose output nothing else would norm."""
+    """Layers one after the other; `norm` closes a stack of pre-norm layers, whose output nothing else would norm.
+
+    only (B): the one position of each row that will be read; the last layer then computes no other."""
 
     def __init__(self, layers: Sequence[_Layer], d_model: int, *, init: Init):
         self.layers = list(layers)
         self.norm = LayerNorm(d_model, init=init) if layers and layers[0].norm_first else None
 
-    def forward(self, x: Tensor, *arguments: Any, caches: Sequence[LayerCache] | None = None, **options: Any) -> Tensor:
+    def forward(
+        self, x: Tensor, *arguments: Any, caches: Sequence[LayerCache] | None = None, only: Any = None, **options: Any
+    ) -> Tensor:
         for number, layer in enumerate(self.layers):
+            if only is not None and layer is self.layers[-1]:
+                options["only"] = only
             x = layer(x, *arguments, cache=None if caches is None else caches[number], **options)
         return x if self.norm is None else self.norm(x)

@@ -12,6 +12,7 @@ import numpy as np
 
 import kernels
 from autograd import Tensor
+from autograd.tensor import Memory
 
 MASK64 = 2**64 - 1
 
@@ -66,7 +67,7 @@ class Init:
         """Uniform in ±bound."""
         if self._random is None:
             return self.constant(0, *shape)
-        return Parameter(self._random.uniform(-bound, bound, shape).astype(self.dtype))
+        return _fresh(self._random.uniform(-bound, bound, shape).astype(self.dtype))
 
     def xavier(self, *shape: int) -> Parameter:
         """Uniform with variance 2 / (rows + columns): forward and backward signals keep their size."""
@@ -74,7 +75,15 @@ class Init:
 
     def constant(self, value: float, *shape: int) -> Parameter:
         number = self.dtype.type(value)
-        return Parameter(np.broadcast_to(number, shape) if self._random is None else np.full(shape, number))
+        return _fresh(np.broadcast_to(number, shape) if self._random is None else np.full(shape, number))
+
+
+def _fresh(array: np.ndarray) -> Parameter:
+    """A weight made of an array that nobody else holds, without the copy that a Tensor takes."""
+    backend = kernels.current()
+    parameter = Parameter.computed(backend.asarray(array), backend, Memory())
+    parameter.requires_grad = True
+    return parameter
 
 
 class Module:
@@ -130,7 +139,7 @@ class Module:
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Name → copy of the weight as a NumPy array, each weight once. Buffers can be computed again: not here."""
-        return {name: np.array(parameter.numpy()) for name, parameter in self.named_parameters()}
+        return {name: np.array(p.backend.to_numpy(p.array)) for name, p in self.named_parameters()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over all weights, or none: raises if a name is missing or unknown, or a shape or dtype does not fit.
@@ -160,7 +169,7 @@ class Module:
             more = f" and {len(faults) - 8} more" if len(faults) > 8 else ""
             raise ValueError(f"these weights do not fit {type(self).__name__}: {'; '.join(faults[:8])}{more}")
         for name, parameter in parameters.items():
-            parameter.data = parameter.backend.asarray(np.array(arrays[name], dtype=parameter.dtype, order="C"))
+            parameter.own(parameter.backend.asarray(np.array(arrays[name], dtype=parameter.dtype, order="C")))
 
     # ------------------------------------------------------------------------------------------ modes and moves
 
@@ -195,5 +204,6 @@ class Module:
         tensors = {id(tensor): tensor for _, tensor in self._named_tensors()}
         for tensor in tensors.values():
             moved = tensor.to(backend)
-            tensor.data, tensor.grad, tensor.backend = moved.data, moved.grad, target
+            tensor.own(moved.array)
+            tensor.grad, tensor.backend = moved.grad, target
         return self

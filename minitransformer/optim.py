@@ -42,7 +42,7 @@ class Optimizer:
             if parameter.grad is None:
                 continue
             self.steps[name] += 1
-            self._update(name, parameter, parameter.grad.data, self.steps[name])
+            self._update(name, parameter, parameter.grad.array, self.steps[name])
 
     def _update(self, name: str, parameter: Tensor, grad: Any, step: int) -> None:
         raise NotImplementedError
@@ -111,7 +111,7 @@ class Adam(Optimizer):
     def _update(self, name: str, parameter: Tensor, grad: Any, step: int) -> None:
         m, v = self._kept("m", name, parameter), self._kept("v", name, parameter)
         options = (self.lr, *self.betas, self.eps, self.weight_decay, self.decoupled, step)
-        parameter.backend.adam(parameter.data, grad, m, v, *options)
+        parameter.backend.adam(parameter.lend(), grad, m, v, *options)
 
 
 class AdamW(Adam):
@@ -147,12 +147,12 @@ class SGD(Optimizer):
             return k.multiply(array, k.asarray(number(factor)))
 
         if self.weight_decay:
-            grad = k.add(grad, times(parameter.data, self.weight_decay))
+            grad = k.add(grad, times(parameter.array, self.weight_decay))
         if self.momentum:
             speed = self._kept("momentum", name, parameter)
             speed[...] = k.add(times(speed, self.momentum), grad)
             grad = speed
-        parameter.data[...] = k.subtract(parameter.data, times(grad, self.lr))
+        parameter.lend()[...] = k.subtract(parameter.array, times(grad, self.lr))
 
 
 def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> float:
@@ -163,10 +163,11 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> float:
     if not max_norm > 0:
         raise ValueError(f"max_norm must be above 0, not {max_norm}")
     gradients = {id(p): p.grad for p in parameters if p.grad is not None}.values()
-    norm = math.sqrt(sum(g.backend.sum_of_squares(g.data) for g in gradients))
+    norm = math.sqrt(sum(g.backend.sum_of_squares(g.array) for g in gradients))
     if max_norm < norm < math.inf:
         for g in gradients:
-            g.data *= g.dtype.type(max_norm / norm)
+            array = g.lend()
+            array *= g.dtype.type(max_norm / norm)
     return norm
 
 

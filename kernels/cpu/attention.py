@@ -24,13 +24,13 @@ from numba import prange
 from numpy.lib.stride_tricks import as_strided
 
 from kernels.cpu.blas import blas_kernel, gemm
-from kernels.cpu.dropout import drop_row
+from kernels.cpu.dropout import drop, limit_of
 from kernels.cpu.jit import contiguous, kernel
-from kernels.cpu.philox import key
+from kernels.cpu.philox import fill, key
 from kernels.cpu.vector_math import exp
 from kernels.reference.dropout import keep_factor
-from kernels.reference.philox import threshold
 
+U = np.uint64
 BLOCK = 128  # queries or keys a tile; a multiple of 4, as the dropout counters want
 SHARES = 8  # tasks that backward wants: with fewer heads than this, a head is shared
 
@@ -93,6 +93,7 @@ def _forward_tile(blas, out, lse, q, k, v, first, keys, is_causal, query_offset,
     p = np.empty((rows, BLOCK), q.dtype)
     m = np.full(rows, -np.inf, q.dtype)
     l = np.zeros(rows, q.dtype)  # noqa: E741 - the letter of the algorithm
+    words = np.empty(BLOCK, np.uint32)
     zero, one = q.dtype.type(0), q.dtype.type(1)
     end = visible_keys(first + rows - 1, keys, is_causal, query_offset)
     for start in range(0, end, BLOCK):
@@ -108,8 +109,9 @@ def _forward_tile(blas, out, lse, q, k, v, first, keys, is_causal, query_offset,
             if start > 0:
                 for d in range(acc.shape[1]):
                     acc[i, d] *= shrink
-            if limit > 0:
-                drop_row(p[i], start, seen, first + i, head, limit, factor, seed)
+            if limit > 0 or factor != 1:
+                fill(words, seen, U(start // 4), U(first + i), U(head), U(1), seed)
+                drop(p[i], seen, words, limit, factor)
         gemm(blas, acc, p[:, :columns], v[start : start + columns], False, False, start > 0)
     for i in range(rows):
         visible = l[i] != 0  # else there is nothing to attend to: zeros
@@ -140,6 +142,7 @@ def _backward_tile(
 ):  # fmt: skip
     """Queries first ... first + rows meet keys start ... start + columns.   dq, dout, q (rows, D); dk, dv, k, v
     (columns, D); delta, lse (T); p, dp (rows, BLOCK)"""
+    words = np.empty(BLOCK, np.uint32)
     gemm(blas, p[:, :columns], q, k, False, True, False)
     gemm(blas, dp[:, :columns], dout, v, False, True, False)
     for i in range(q.shape[0]):
@@ -149,14 +152,15 @@ def _backward_tile(
             seen = 0
         scale_row(p[i], seen, scale)
         exp_row(p[i], seen, columns, lse[t])
-        if limit > 0:
-            drop_row(dp[i], start, seen, t, head, limit, factor, seed)  # dp is dropped like p, ds needs the undropped p
+        if limit > 0 or factor != 1:
+            fill(words, seen, U(start // 4), U(t), U(head), U(1), seed)
+            drop(dp[i], seen, words, limit, factor)  # dropped like p; ds needs the undropped p
         for j in range(seen):
             dp[i, j] = p[i, j] * (dp[i, j] - delta[t]) * scale  # from here on dp holds scale · ds
         for j in range(seen, columns):
             dp[i, j] = 0
-        if limit > 0:
-            drop_row(p[i], start, seen, t, head, limit, factor, seed)
+        if limit > 0 or factor != 1:
+            drop(p[i], seen, words, limit, factor)
     gemm(blas, dv, p[:, :columns], dout, True, False, True)
     gemm(blas, dk, dp[:, :columns], q, True, False, True)
     gemm(blas, dq, dp[:, :columns], k, False, False, True)
@@ -193,6 +197,8 @@ def _backward(
 def fresh_like(x):
     """An empty array whose axes lie in memory in the order of x's, without gaps."""
     order = sorted(range(x.ndim - 1), key=lambda axis: -x.strides[axis]) + [x.ndim - 1]
+    if order == list(range(x.ndim)):
+        return np.empty(x.shape, x.dtype)  # no view: a leaf keeps it as its gradient, where it would copy a view
     array = np.empty([x.shape[axis] for axis in order], x.dtype)
     return array.transpose(np.argsort(order))
 
@@ -202,7 +208,7 @@ def _options(q, k, key_lengths, is_causal, query_offset, scale, dropout_p, seed)
     lengths = np.full(q.shape[0], k.shape[2]) if key_lengths is None else key_lengths
     return (
         np.ascontiguousarray(lengths, dtype=np.int64), bool(is_causal), min(int(query_offset), k.shape[2]),
-        q.dtype.type(scale), np.uint64(threshold(dropout_p)), keep_factor(dropout_p, q.dtype), key(seed),
+        q.dtype.type(scale), limit_of(dropout_p), keep_factor(dropout_p, q.dtype), key(seed),
     )  # fmt: skip
 
 
@@ -218,10 +224,10 @@ def attention_backward(dout, q, k, v, out, lse, key_lengths, is_causal, query_of
     """dv = (p z)ᵀ dout;  ds = p (z dout vᵀ - Σ_d dout out);  dq = scale ds k;  dk = scale dsᵀ q, tile by tile"""
     heads, key_tiles = q.shape[0] * q.shape[1], -(-k.shape[2] // BLOCK)
     shares = max(1, min(SHARES // heads, key_tiles))
-    parts = fresh_like(q)[None] if shares == 1 else np.empty((shares, *q.shape), q.dtype)
-    dk, dv = fresh_like(k), fresh_like(v)
+    dq, dk, dv = fresh_like(q), fresh_like(k), fresh_like(v)
+    parts = dq[None] if shares == 1 else np.empty((shares, *q.shape), q.dtype)
     for array in (parts, dk, dv):
         array[...] = 0
     options = _options(q, k, key_lengths, is_causal, query_offset, scale, dropout_p, seed)
     _backward(*(any_layout(x) for x in (parts, dk, dv, dout, q, k, v, out)), contiguous(lse), *options)
-    return parts[0] if shares == 1 else parts.sum(axis=0), dk, dv
+    return dq if shares == 1 else parts.sum(axis=0), dk, dv

@@ -34,9 +34,9 @@ def _libraries():
 
 
 @cache
-def routine(dtype: str) -> tuple[int, int]:
+def routine(dtype: np.dtype) -> tuple[int, int]:
     """(address, bits of its integers) of the library's product for this dtype."""
-    letter, scalar = ("s", ctypes.c_float) if dtype == "float32" else ("d", ctypes.c_double)
+    letter, scalar = ("s", ctypes.c_float) if dtype == np.float32 else ("d", ctypes.c_double)
     paths = [library.filepath for library in _libraries()]
     paths += [path for path in [ctypes.util.find_library("Accelerate")] if path]  # macOS, which threadpoolctl omits
     for path in paths:
@@ -55,7 +55,7 @@ def routine(dtype: str) -> tuple[int, int]:
     return _loops(dtype).address, 64
 
 
-def _works(function, scalar, bits: int, dtype: str) -> bool:
+def _works(function, scalar, bits: int, dtype: np.dtype) -> bool:
     """Tries the routine on a small product whose result is known."""
     size = ctypes.c_int64 if bits == 64 else ctypes.c_int32
     function.restype = None
@@ -80,7 +80,7 @@ def blas_kernel(function):
         for library in _libraries():
             library.set_num_threads(1)
         try:
-            return compiled(routine(args[0].dtype.name), *args)
+            return compiled(routine(args[0].dtype), *args)
         finally:
             for library, threads in zip(_libraries(), before, strict=True):
                 library.set_num_threads(threads)
@@ -88,7 +88,7 @@ def blas_kernel(function):
     return call
 
 
-def _loops(dtype: str):
+def _loops(dtype: np.dtype):
     """A function of the library's signature made of three loops, for machines where no library was found."""
     number, size, flag = numba.from_dtype(np.dtype(dtype)), types.int64, types.int32
     pointer = types.CPointer(number)

@@ -11,6 +11,7 @@ from numba import prange
 
 from kernels.cpu.jit import flat, kernel
 from kernels.cpu.vector_math import exp as fast_exp
+from kernels.cpu.workspace import recycled
 
 ROOT_HALF = math.sqrt(0.5)
 DENSITY = 1 / math.sqrt(2 * math.pi)
@@ -153,7 +154,7 @@ def _power(c, a, b):
 
 def _map(loop, *inputs):
     """Runs a loop over flattened arrays of one shape."""
-    result = np.empty(inputs[0].shape, dtype=inputs[0].dtype)
+    result = recycled(inputs[0].shape, inputs[0].dtype)
     if result.size:
         loop(result.reshape(-1), *(flat(x) for x in inputs))
     return result

@@ -10,11 +10,11 @@ from numba import prange
 from kernels.cpu.blas import blas_kernel, blocks, gemm
 from kernels.cpu.elementwise import gelu_slope, gelu_value, relu_slope, relu_value
 from kernels.cpu.jit import contiguous, kernel
-from kernels.cpu.linear import add_bias, weight_gradient
+from kernels.cpu.linear import WEIGHT_ROWS, add_bias, add_rows, weight_block
 
 RELU, GELU, TANH = 0, 1, 2
 CODES = {"relu": RELU, "gelu": GELU, "tanh": TANH}
-ROWS = 128  # rows a task
+ROWS = 256  # rows a task
 
 
 @kernel
@@ -67,7 +67,8 @@ def _feed_forward(blas, y, pre, x, w1, b1, w2, b2, activation):
 
 
 @blas_kernel
-def _feed_forward_backward(blas, dx, dpre, hidden, dy, w1, w2, pre, activation):
+def _feed_forward_backward(blas, dx, dw1, db1, dw2, db2, dpre, hidden, dy, x, w1, w2, pre, activation):
+    """db1 (blocks of rows, F), db2 (blocks of rows, E): the bias gradients of each block"""
     N = dy.shape[0]
     tasks = blocks(N, ROWS)
     for task in prange(tasks):
@@ -75,6 +76,14 @@ def _feed_forward_backward(blas, dx, dpre, hidden, dy, w1, w2, pre, activation):
         gemm(blas, dpre[n0:n1], dy[n0:n1], w2, False, False, False)
         _activation_backward(hidden[n0:n1], dpre[n0:n1], pre[n0:n1], activation)
         gemm(blas, dx[n0:n1], dpre[n0:n1], w1, False, False, False)
+        add_rows(db1[task], dpre, n0, n1)
+        add_rows(db2[task], dy, n0, n1)
+    first, second = blocks(dw1.shape[0], WEIGHT_ROWS), blocks(dw2.shape[0], WEIGHT_ROWS)
+    for task in prange(first + second):
+        if task < first:
+            weight_block(blas, dw1, dpre, x, task, first)
+        else:
+            weight_block(blas, dw2, dy, hidden, task - first, second)
 
 
 def feed_forward(x, w1, b1, w2, b2, activation):
@@ -90,5 +99,7 @@ def feed_forward_backward(dy, x, w1, w2, pre, activation):
     """dhidden = dy w2;  dpre = dhidden · activation'(pre);  then as for two linear layers. dy (N, E)"""
     dy, x, w1, w2, pre = (contiguous(a) for a in (dy, x, w1, w2, pre))
     dx, dpre, hidden = np.empty_like(x), np.empty_like(pre), np.empty_like(pre)
-    _feed_forward_backward(dx, dpre, hidden, dy, w1, w2, pre, CODES[activation])
-    return dx, *weight_gradient(dpre, x, True), *weight_gradient(dy, hidden, True)
+    dw1, dw2, tasks = np.empty_like(w1), np.empty_like(w2), -(-len(dy) // ROWS)
+    db1, db2 = np.empty((tasks, len(w1)), dy.dtype), np.empty((tasks, len(w2)), dy.dtype)
+    _feed_forward_backward(dx, dw1, db1, dw2, db2, dpre, hidden, dy, x, w1, w2, pre, CODES[activation])
+    return dx, dw1, db1.sum(axis=0), dw2, db2.sum(axis=0)

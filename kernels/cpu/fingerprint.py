@@ -1,40 +1,45 @@
-"""A number that tells whether an array is still what it was: how autograd notices a change in place. Reads x once, in
-four independent chains of multiply and xor, because one chain would wait for its multiplier."""
+"""A number that tells whether an array is still what it was: how autograd notices a change in place. Reads x once.
+
+Each block of the array goes through LANES chains of xor and multiply side by side, which fit vector registers (30 GB/s
+on two cores; four chains of 64-bit products, which do not, had 18). A step of a chain can be undone, so one changed
+word is always noticed, and several in one lane but for one case in four billion."""
 
 import numpy as np
 from numba import prange
 
 from kernels.cpu.jit import flat, kernel
 
-U = np.uint64
-PRIME, START = U(0x9E3779B97F4A7C15), U(0xCBF29CE484222325)
-BLOCK = 8192  # words a task
+U = np.uint32
+PRIME, START = U(0x9E3779B1), U(0x811C9DC5)
+LANES, BLOCK = 64, 16384  # words side by side, words a task
 
 
 @kernel
 def mix(h, word):
     """A product moves differences upwards only, and a sign is the topmost bit: the shift brings them down again."""
-    h = (h ^ U(word)) * PRIME
-    return h ^ (h >> U(32))
+    h = (h ^ word) * PRIME
+    return h ^ (h >> U(15))
 
 
 @kernel(parallel=True)
-def _fingerprint(partial, words):
-    for b in prange(partial.size):
-        h0, h1, h2, h3 = START, START + U(1), START + U(2), START + U(3)
+def _fingerprint(lanes, words):
+    """lanes (blocks, LANES)"""
+    for b in prange(lanes.shape[0]):
+        h = np.full(LANES, START)
         first, last = b * BLOCK, min(words.size, (b + 1) * BLOCK)
-        aligned = first + (last - first) // 4 * 4
-        for i in range(first, aligned, 4):
-            h0, h1 = mix(h0, words[i]), mix(h1, words[i + 1])
-            h2, h3 = mix(h2, words[i + 2]), mix(h3, words[i + 3])
-        for i in range(aligned, last):
-            h0 = mix(h0, words[i])
-        partial[b] = mix(mix(mix(h0, h1), h2), h3)
+        rows = (last - first) // LANES
+        whole = words[first : first + rows * LANES].reshape(rows, LANES)
+        for row in range(rows):
+            for lane in range(LANES):
+                h[lane] = mix(h[lane], whole[row, lane])
+        for i in range(first + rows * LANES, last):
+            h[i % LANES] = mix(h[i % LANES], words[i])
+        lanes[b] = h
 
 
 def fingerprint(x):
-    """A 64-bit hash of the elements in row order (their bits, so that -0 and 0 differ)."""
-    words = flat(x).view(np.uint64 if x.itemsize == 8 or x.size % 2 == 0 else np.uint32)
-    partial = np.empty(-(-words.size // BLOCK), dtype=np.uint64)
-    _fingerprint(partial, words)
-    return hash(partial.tobytes())
+    """A hash of the elements in row order (their bits, so that -0 and 0 differ)."""
+    words = flat(x).view(np.uint32)
+    lanes = np.empty((-(-words.size // BLOCK), LANES), dtype=np.uint32)
+    _fingerprint(lanes, words)
+    return hash(lanes.tobytes())

@@ -27,6 +27,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 
 import numba  # noqa: E402
 from numba.core import event  # noqa: E402
+from numba.np.ufunc import parallel as threads  # noqa: E402
 
 from kernels.cpu.workspace import keep_freed_memory  # noqa: E402
 
@@ -52,16 +53,27 @@ def _threaded(dispatcher):
 
     @wraps(dispatcher.py_func)
     def call(*args):
-        if max(arg.size for arg in args if isinstance(arg, np.ndarray)) >= SMALL:
-            return dispatcher(*args)
-        threads = numba.get_num_threads()
-        numba.set_num_threads(1)
+        for arg in args:
+            if isinstance(arg, np.ndarray) and arg.size >= SMALL:
+                return dispatcher(*args)
+        get, set = _thread_count()
+        former = get()
+        set(1)
         try:
             return dispatcher(*args)
         finally:
-            numba.set_num_threads(threads)
+            set(former)
 
     return call
+
+
+@cache
+def _thread_count():
+    """Functions that get and set the number of threads. Numba's public ones take a lock and look for running threads at
+    each call, longer than a small kernel takes; the ones below them are found here once the threads run."""
+    numba.set_num_threads(numba.get_num_threads())
+    get, set = (getattr(threads, f"_{name}_num_threads", None) for name in ("get", "set"))
+    return (get, set) if get and set else (numba.get_num_threads, numba.set_num_threads)
 
 
 def _compiled(function, parallel, flags):

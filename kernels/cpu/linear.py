@@ -11,8 +11,8 @@ from numba import prange
 from kernels.cpu.blas import blas_kernel, blocks, gemm
 from kernels.cpu.jit import PARTIALS, contiguous, kernel
 
-ROWS, COLUMNS = 256, 512  # a block of the result: large enough for BLAS, small enough for the cache
-WEIGHT_ROWS = 64  # of dW, whose products are long sums
+ROWS, COLUMNS = 256, 1024  # a block of the result: large enough for BLAS, small enough for the cache
+WEIGHT_ROWS = 128  # of dW, whose products are long sums
 FEW = 4  # rows for which packing W costs more than it saves
 
 
@@ -43,16 +43,6 @@ def add_bias(y, bias, n0, n1, f0, f1):
                 y[n, f] += bias[f]
 
 
-@kernel
-def sum_rows(total, x, c0, c1):
-    """total[c] = Σ_n x[n, c] for c0 ≤ c < c1.   total (C); x (N, C)"""
-    for c in range(c0, c1):
-        total[c] = 0
-    for n in range(x.shape[0]):
-        for c in range(c0, c1):
-            total[c] += x[n, c]
-
-
 @blas_kernel
 def _linear(blas, y, x, weight, bias):
     N, F = y.shape
@@ -74,27 +64,37 @@ def _linear_few(y, x, weight, bias):
             y[n, f] = total + bias[f] if bias.size else total
 
 
+@kernel
+def add_rows(total, x, n0, n1):
+    """total[c] = Σ x[n, c] for n0 ≤ n < n1.   total (C); x (N, C)"""
+    for c in range(x.shape[1]):
+        total[c] = 0
+    for n in range(n0, n1):
+        for c in range(x.shape[1]):
+            total[c] += x[n, c]
+
+
+@kernel
+def weight_block(blas, dweight, dy, x, task, tasks):
+    """One block of rows of dW = dyᵀ x."""
+    f0, f1 = task * len(dweight) // tasks, (task + 1) * len(dweight) // tasks
+    gemm(blas, dweight[f0:f1], dy[:, f0:f1], x, True, False, False)
+
+
 @blas_kernel
-def _input_gradient(blas, dx, dy, weight):
-    """dx = dy W"""
+def _linear_backward(blas, dx, dweight, sums, dy, x, weight):
+    """sums (blocks of rows, F): the bias gradient of each block, or nothing"""
     N, C = dx.shape
     down, across = blocks(N, ROWS), blocks(C, COLUMNS)
     for task in prange(down * across):
         i, j = task // across, task % across
         n0, n1, c0, c1 = i * N // down, (i + 1) * N // down, j * C // across, (j + 1) * C // across
         gemm(blas, dx[n0:n1, c0:c1], dy[n0:n1], weight[:, c0:c1], False, False, False)
-
-
-@blas_kernel
-def _weight_gradient(blas, dweight, dbias, dy, x):
-    """dW = dyᵀ x;  db = Σ_n dy[n]"""
-    F = dweight.shape[0]
-    tasks = blocks(F, WEIGHT_ROWS)
+        if j == 0 and sums.size:
+            add_rows(sums[i], dy, n0, n1)  # these rows are in the cache now
+    tasks = blocks(dweight.shape[0], WEIGHT_ROWS)
     for task in prange(tasks):
-        f0, f1 = task * F // tasks, (task + 1) * F // tasks
-        gemm(blas, dweight[f0:f1], dy[:, f0:f1], x, True, False, False)
-        if dbias.size:
-            sum_rows(dbias, dy, f0, f1)
+        weight_block(blas, dweight, dy, x, task, tasks)
 
 
 def product(x, weight, bias):
@@ -102,19 +102,6 @@ def product(x, weight, bias):
     y = np.empty((len(x), len(weight)), x.dtype)
     _linear_few(y, x, weight, bias) if len(x) <= FEW else _linear(y, x, weight, bias)
     return y
-
-
-def input_gradient(dy, weight):
-    dx = np.empty((len(dy), weight.shape[1]), dy.dtype)
-    _input_gradient(dx, dy, weight)
-    return dx
-
-
-def weight_gradient(dy, x, with_bias):
-    dweight = np.empty((dy.shape[1], x.shape[1]), dy.dtype)
-    dbias = np.empty(dy.shape[1] if with_bias else 0, dy.dtype)
-    _weight_gradient(dweight, dbias, dy, x)
-    return dweight, dbias if with_bias else None
 
 
 def linear(x, weight, bias):
@@ -125,8 +112,11 @@ def linear(x, weight, bias):
 
 def linear_backward(dy, x, weight, with_bias):
     """dx = dy W;  dW = dyᵀ x;  db = Σ_n dy[n].   dy (N, F) → dx (N, C), dweight (F, C), dbias (F) or None"""
-    dy = contiguous(dy)
-    return input_gradient(dy, contiguous(weight)), *weight_gradient(dy, contiguous(x), bool(with_bias))
+    dy, x, weight = contiguous(dy), contiguous(x), contiguous(weight)
+    dx, dweight = np.empty_like(x), np.empty_like(weight)
+    sums = np.empty((-(-len(dy) // ROWS) if with_bias else 0, dy.shape[1]), dy.dtype)
+    _linear_backward(dx, dweight, sums, dy, x, weight)
+    return dx, dweight, sums.sum(axis=0) if with_bias else None
 
 
 def matmul(a, b):

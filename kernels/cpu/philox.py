@@ -24,6 +24,14 @@ def philox(c0, c1, c2, c3, seed):
     return c0, c1, c2, c3
 
 
+@kernel
+def fill(words, count, c0, c1, c2, c3, seed):
+    """The first `count` of the words of the counters c0, c0 + 1, c0 + 2 ..., up to three more.   words (n) uint32"""
+    for group in range((count + 3) // 4):
+        w0, w1, w2, w3 = philox(c0 + U(group), c1, c2, c3, seed)
+        words[4 * group], words[4 * group + 1], words[4 * group + 2], words[4 * group + 3] = w0, w1, w2, w3
+
+
 def key(seed):
     """A seed of any size and sign as the 64-bit key."""
     return U(int(seed) & 0xFFFFFFFFFFFFFFFF)

@@ -44,16 +44,26 @@ def roofline(points: list[Point], peak: float, bandwidth: float, machine: str, p
     x = np.logspace(-2, 4, 200)
     axes.loglog(x, np.minimum(peak, x * bandwidth), color=GREY, lw=1.8)
     axes.text(x[-1], peak * 1.08, f"products: {peak:.0f} GFLOPS", ha="right", fontsize=9, color=GREY)
-    axes.text(0.03, 0.03 * bandwidth * 1.5, f"memory: {bandwidth:.0f} GB/s", rotation=38, fontsize=9, color=GREY)
-    products = ("linear", "attention", "feed_forward")
-    for point in sorted(points, key=lambda p: p.gflops):
-        if point.gflops <= 0:
-            continue
-        hot = point.kernel.startswith(products)
-        axes.plot(point.intensity, point.gflops, "o" if hot else "s", color=BLUE if hot else ORANGE, ms=6)
-        axes.annotate(
-            point.kernel, (point.intensity, point.gflops), xytext=(6, -3), textcoords="offset points", fontsize=8
-        )
+    axes.text(0.007, 0.1 * bandwidth, f"memory: {bandwidth:.0f} GB/s", fontsize=9, color=GREY)
+    colours = plt.colormaps["viridis"]
+    shown = sorted((point for point in points if point.gflops > 0), key=lambda p: -p.gflops)
+    products = [p for p in shown if p.kernel.startswith(("linear", "attention", "feed_forward"))]
+    for point in shown:
+        if point in products:  # they lie close together: a legend instead of labels
+            colour = colours(products.index(point) / len(products))
+            label = f"{point.kernel}  {point.gflops:.0f} GFLOPS"
+            axes.plot(point.intensity, point.gflops, "o", color=colour, ms=7, label=label)
+        else:
+            axes.plot(point.intensity, point.gflops, "s", color=ORANGE, ms=6)
+            where = (point.intensity, point.gflops)
+            axes.annotate(
+                point.kernel,
+                where,
+                xytext=(7, -9 if point.kernel == "layer_norm" else -2),
+                textcoords="offset points",
+                fontsize=8,
+            )
+    axes.legend(loc="lower right", fontsize=8, frameon=False)
     axes.set(xlabel="arithmetic per byte of memory (flop / byte)", ylabel="GFLOPS", ylim=(0.3, peak * 1.8))
     axes.set_title(f"Every kernel under the roofline ({machine})", fontsize=11)
     _finish(figure, path)

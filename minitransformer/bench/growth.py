@@ -3,6 +3,7 @@
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ class Curve(NamedTuple):
     axis: str
     sizes: list[int]
     seconds: list[float]
-    megabytes: list[float]  # of arrays beyond what existed before the work began
+    megabytes: list[float]  # of all arrays at once, at most: weights and optimizer included
 
     def exponent(self, values: list[float]) -> float:
         """The slope of the last three points on logarithmic axes."""
@@ -32,17 +33,18 @@ def _step(T: int, V: int) -> Callable:
     return ours._training(model, lambda: model.loss(ids[:, :-1], ids[:, 1:]))
 
 
-def _point(work: Callable) -> tuple[float, float]:
+def _point(make: Callable[[], Callable]) -> tuple[float, float]:
+    tracemalloc.start()  # before anything is made: the engine uses its large arrays again
+    work = make()
     work()
+    work()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     best = float("inf")
     for _ in range(3):
         start = time.perf_counter()
         work()
         best = min(best, time.perf_counter() - start)
-    tracemalloc.start()
-    work()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
     return best, peak / 1e6
 
 
@@ -58,6 +60,6 @@ def measure(tell: Callable[[str], None]) -> list[Curve]:
         points = []
         for size in sizes:
             tell(f"growth: {title}, {axis} = {size:,}")
-            points.append(_point(make(size)))
+            points.append(_point(partial(make, size)))
         curves.append(Curve(title, axis, list(sizes), [p[0] for p in points], [p[1] for p in points]))
     return curves

@@ -24,7 +24,7 @@ def sgemm_peak(tries: int = 3) -> float:
     return 2 * len(a) ** 3 / best / 1e9
 
 
-def bandwidth(tries: int = 5) -> float:
+def bandwidth(tries: int = 15) -> float:
     """GB/s of a += b over 256 MB by all threads: two reads and one write an element."""
     import numba
 

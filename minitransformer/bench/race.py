@@ -15,7 +15,7 @@ from minitransformer.cli import UserError
 
 @dataclass
 class Side:
-    """What one contestant did: seconds per unit of work in each round, and its peak memory."""
+    """What one contestant did: seconds of each unit of work, and its peak memory."""
 
     name: str
     seconds: list[float] = field(default_factory=list)
@@ -48,12 +48,11 @@ class _Worker:
             raise UserError(f"{self.side.name} failed on case {self.case.name} (its message is above)")
         return json.loads(line)
 
-    def round(self) -> float:
+    def round(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
-        self.side.seconds.append(self._read())
-        return self.side.seconds[-1]
+        self.side.seconds += self._read()
 
     def finish(self) -> Side:
         assert self.process.stdin is not None

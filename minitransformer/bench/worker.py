@@ -2,8 +2,9 @@
 
     python -m minitransformer.bench.worker CASE SIDE [DATA]
 
-prepares the work, then answers each line on stdin with one on stdout: a round's seconds per unit, or at the end the
-memory it took. SIDE is ours, torch or compiled."""
+prepares the work, then answers each line on stdin with one on stdout: the seconds of each unit of a round, or at the
+end the memory it took. A round begins with a unit that is not timed: the other side has just had the cores and their
+caches, which in a training run nobody else has. SIDE is ours, torch or compiled."""
 
 import importlib
 import json
@@ -41,10 +42,13 @@ def main(case_name: str, side: str, data: str | None = None) -> None:
         work()
     print(json.dumps({"ready": time.perf_counter() - start, "before": before}), flush=True)
     for _line in sys.stdin:
-        start = time.perf_counter()
+        work()
+        seconds = []
         for _ in range(repeats):
+            start = time.perf_counter()
             work()
-        print(json.dumps((time.perf_counter() - start) / repeats), flush=True)
+            seconds.append(time.perf_counter() - start)
+        print(json.dumps(seconds), flush=True)
     print(json.dumps({"megabytes": peak_megabytes()}), flush=True)
 
 

@@ -14,6 +14,9 @@ from .errors import CheckpointError, Path
 from .folder import RunFolder
 from .snapshot import MODEL, OPTIMISER, Checkpoint, read
 
+# settings that came to the models later, and what a checkpoint without them means
+_LATER = {"causal": True}
+
 
 def find(path: Path, which: str = "best") -> Checkpoint:
     """The checkpoint meant by a path: a step-*.json or .safetensors file, or the folder of a run, of which the
@@ -73,7 +76,8 @@ def _check_model(checkpoint: Checkpoint, model: Any) -> None:
         found = f"belongs to another model: a {checkpoint.model['kind']}, not a {kind}"
         raise CheckpointError(checkpoint.path, found, "name a checkpoint of this kind of model")
     config = json.loads(json.dumps(model.config()))  # as the file has it: a tuple is a list there
-    differing = differences(checkpoint.model["config"], config)
+    later = {name: value for name, value in _LATER.items() if name in config}
+    differing = differences(later | checkpoint.model["config"], config)
     if differing:
         found = f"belongs to another model: {'; '.join(differing[:3])}"
         raise CheckpointError(checkpoint.path, found, "give the settings it was trained with, or another checkpoint")

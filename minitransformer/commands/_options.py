@@ -51,8 +51,8 @@ def _number(text: str, kind: Any, least: float, expected: str) -> Any:
     raise argparse.ArgumentTypeError(f"{text!r}: give {expected}")
 
 
-def add_training(parser: argparse.ArgumentParser, out: str, built_in: str) -> None:
-    """What pretrain, finetune and train-translator have in common."""
+def add_training(parser: argparse.ArgumentParser, out: str, built_in: str, tied: bool = False) -> None:
+    """What pretrain, finetune and train-translator have in common. tied: the head may share the embedding."""
     run = parser.add_argument_group("the run")
     run.add_argument("--out", default=out, metavar="DIR", help=f"folder of the run (default: {out})")
     run.add_argument("--resume", action="store_true", help="go on with the run in that folder, bit for bit")
@@ -64,6 +64,8 @@ def add_training(parser: argparse.ArgumentParser, out: str, built_in: str) -> No
     run.add_argument("--minutes", type=positive, metavar="M", help="stop after so many minutes, whatever is reached")
     run.add_argument("--batch", type=whole, metavar="N", help="texts in a batch")
     run.add_argument("--lr", type=positive, metavar="X", help="highest learning rate")
+    run.add_argument("--warmup", type=count, metavar="N", help="steps in which the learning rate rises to its highest")
+    run.add_argument("--clip", type=positive, metavar="X", help="greatest norm of the gradient")
     run.add_argument("--seed", type=count, default=0, metavar="N", help="of weights, data order and built-in text")
     run.add_argument("--texts", type=whole, metavar="N", help=built_in)
     add_backend(run)  # type: ignore[arg-type]
@@ -74,6 +76,13 @@ def add_training(parser: argparse.ArgumentParser, out: str, built_in: str) -> No
     sizes.add_argument("--ff", dest="d_ff", type=whole, metavar="F", help="width inside the feed-forward layers")
     sizes.add_argument("--max-len", type=whole, metavar="T", help="longest text, in words or pieces")
     sizes.add_argument("--dropout", type=dropout, metavar="P", help="part of the activations dropped while training")
+    sizes.add_argument("--activation", choices=("relu", "gelu", "tanh"), help="inside the feed-forward layers")
+    sizes.add_argument(
+        "--norm-first", action=argparse.BooleanOptionalAction, help="norm before each sublayer, not after it"
+    )
+    if tied:
+        help = "the head uses the words' embedding as its weight"
+        sizes.add_argument("--tie-weights", action="store_true", default=None, help=help)
 
 
 def add_tokenizer(parser: argparse.ArgumentParser, kind: str, vocabulary: int, lab: bool = True) -> None:

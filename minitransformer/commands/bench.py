@@ -25,6 +25,7 @@ from minitransformer.tables import table
 FOLDER = Path("build/bench")
 EXTRAS = {
     "start-up": "from nothing to the first training step, kernels cached and not",
+    "profile": "where the training steps spend their time, kernel by kernel",
     "roofline": "every kernel under what this machine allows",
     "growth": "time and memory against length and vocabulary",
 }
@@ -179,9 +180,9 @@ def _start_up(_report: dict[str, Any]) -> dict[str, float]:
 def _roofline(report: dict[str, Any]) -> dict[str, Any]:
     from minitransformer.bench import charts, machine, roofline
 
-    peak, bandwidth = machine.sgemm_peak(), machine.bandwidth()
+    peak, bandwidth = machine.sgemm_peak(10), machine.bandwidth()
     points = roofline.measure(_tell)
-    peak = max(peak, machine.sgemm_peak())
+    peak = max(peak, machine.sgemm_peak(10))
     charts.roofline(points, peak, bandwidth, report["machine"], FOLDER / "roofline.png")
     rows = [
         (p.kernel, f"{p.intensity:.2f}", f"{p.gflops:.1f}", f"{p.milliseconds:.2f}",
@@ -205,7 +206,29 @@ def _growth(_report: dict[str, Any]) -> list[dict[str, Any]]:
     return [c._asdict() for c in curves]
 
 
-_EXTRA_RUNS = {"start-up": _start_up, "roofline": _roofline, "growth": _growth}
+def _profile(_report: dict[str, Any]) -> dict[str, Any]:
+    from minitransformer.bench import machine, profile
+
+    result: dict[str, Any] = {"peak": machine.sgemm_peak()}
+    for name in profile.STEPS:
+        _tell(f"profile: {name}")
+        total, shares = profile.measure(name)
+        result["peak"] = max(result["peak"], machine.sgemm_peak())
+        result[name] = {"milliseconds": total, "shares": [share._asdict() for share in shares]}
+    _tell("")
+    for name in profile.STEPS:
+        rows = [
+            (s["kernel"], s["calls"] or "", f"{s['milliseconds']:.1f}",
+             f"{s['milliseconds'] / result[name]['milliseconds']:.0%}",
+             f"{s['gflops']:.0f}" if s["gflops"] else "", f"{s['gflops'] / result['peak']:.0%}" if s["gflops"] else "")
+            for s in result[name]["shares"] if s["milliseconds"] > 0.005 * result[name]["milliseconds"]
+        ]  # fmt: skip
+        print(f"\n{name}: {result[name]['milliseconds']:.0f} ms a step; sgemm {result['peak']:.0f} GFLOPS")
+        print(table(("kernel", "calls", "ms", "share", "GFLOPS", "of sgemm"), rows, right=range(1, 6)))
+    return result
+
+
+_EXTRA_RUNS = {"start-up": _start_up, "profile": _profile, "roofline": _roofline, "growth": _growth}
 
 
 def _save(report: dict[str, Any], file: str | None) -> None:

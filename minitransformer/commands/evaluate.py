@@ -1,8 +1,9 @@
 """Measure a trained model on data it has not seen.
 
-A language model: loss and perplexity. A classifier: accuracy with its 95 % interval (Wilson). A translator: loss, BLEU
-(sacrebleu) and how many sentences are exactly right. With no DATA, a model of the built-in language is measured on
-fresh text and held against the best that is possible at all; with no model named, every default run there is.
+A language model: loss and perplexity, of hidden words if it was trained on those. A classifier: accuracy with its 95 %
+interval (Wilson). A translator: loss, BLEU (sacrebleu) and how many sentences are exactly right. With no DATA, a model
+of the built-in language is measured on fresh text and held against the best that is possible at all; with no model
+named, every default run there is.
 
 examples:
   minitransformer evaluate

@@ -7,6 +7,7 @@ examples:
   minitransformer finetune                                     on the language model in runs/pretrain
   minitransformer finetune --scratch --out runs/scratch        the same without pretraining, to compare
   minitransformer finetune reviews.tsv --from runs/books --out runs/opinions
+  minitransformer finetune --from runs/masked --out runs/both   after pretrain --objective masked
   minitransformer finetune train.review.spm --valid test.review.spm --from runs/imdb --preset lab
 """
 
@@ -28,7 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text-column", metavar="NAME", help="of a table (default: text); a number: no header")
     parser.add_argument("--label-column", metavar="NAME", help="of a table (default: label); a number: no header")
     parser.add_argument(
-        "--pooling", choices=("last", "mean", "last_column"), default="last", help="what the head reads"
+        "--pooling",
+        choices=("last", "mean", "last_column"),
+        help="what the head reads (default: last; mean on a masked language model)",
+    )
+    parser.add_argument(
+        "--word-dropout",
+        type=_options.dropout,
+        metavar="P",
+        help="part of the words hidden while training (default: 0)",
     )
     _options.add_training(parser, "runs/finetune", "built-in labelled reviews to learn from")
     _options.add_tokenizer(parser, "pieces", 8000)
@@ -42,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     former = runs.former_run(arguments.out, arguments.resume)
     base = None
     if not arguments.scratch:
-        asked = [name for name in ("d_model", "n_heads", "n_layers", "d_ff", "max_len") if getattr(arguments, name)]
-        if asked:
+        fixed = ("d_model", "n_heads", "n_layers", "d_ff", "max_len", "activation", "norm_first")
+        if any(getattr(arguments, name) is not None for name in fixed):
             raise UserError("the sizes are those of the language model: give them to pretrain, or add --scratch")
         base = open_model(arguments.base, "LanguageModel", ", or add --scratch to do without")
     task = classifying.task(recipe, arguments, former, base)

@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from minitransformer.checkpoints import CheckpointError
     from minitransformer.tasks.trained import open_model
     from minitransformer.text import Tokenizer
 
@@ -45,6 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--greedy and --beam: give one or the other")
     prompt = _input.checked(arguments.prompt)
     trained = open_model(arguments.model, "LanguageModel")
+    if not trained.model.config()["causal"]:
+        found = "holds a masked model, which fills in hidden words and cannot go on with a text"
+        advice = "name a run of `minitransformer pretrain` without --objective masked"
+        raise CheckpointError(trained.path, found, advice)
     wording, max_len = trained.wordings["text"], trained.model.config()["max_len"]
     _using.announce(trained)
     _using.note_unknown(wording, [prompt] if prompt.strip() else [])

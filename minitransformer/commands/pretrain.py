@@ -1,4 +1,4 @@
-"""Train a language model: it reads text and learns to predict the next word.
+"""Train a language model: it reads text and learns to predict the next word, or words hidden in it.
 
 With no data it learns the built-in language of book reviews, whose best possible loss is known. DATA has one document
 a line (.txt, .spm with its dict.txt) or a text column (.tsv, .csv, .jsonl).
@@ -7,6 +7,7 @@ examples:
   minitransformer pretrain                                     built-in reviews, about a minute
   minitransformer pretrain books.txt --out runs/books --minutes 30
   minitransformer pretrain imdb.review.spm --dict dict.txt --preset lab
+  minitransformer pretrain --objective masked --out runs/masked   hidden words, read from both sides: for finetune
   minitransformer pretrain --resume                            after Ctrl-C
 """
 
@@ -20,7 +21,14 @@ from . import _options
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", nargs="?", metavar="DATA", help="text to learn from (default: the built-in language)")
     parser.add_argument("--valid", metavar="FILE", help="text to validate on (default: a twentieth of DATA)")
-    _options.add_training(parser, "runs/pretrain", "built-in reviews in an epoch")
+    parser.add_argument(
+        "--objective",
+        choices=("next", "masked"),
+        default="next",
+        help="next: predict the next word; masked: hidden words, from both sides (default: next)",
+    )
+    parser.add_argument("--mask-rate", type=_options.part, metavar="P", help="part of the words hidden (default: 0.15)")
+    _options.add_training(parser, "runs/pretrain", "built-in reviews in an epoch", tied=True)
     _options.add_tokenizer(parser, "pieces", 8000)
 
 
@@ -30,10 +38,15 @@ def run(arguments: argparse.Namespace) -> int:
     recipe = recipes.choose(recipes.PRETRAIN, arguments)
     if recipe.model["max_len"] < 2:
         raise UserError("--max-len 1: a word needs another one to follow; give at least 2")
+    if arguments.mask_rate is not None and arguments.objective != "masked":
+        raise UserError("--mask-rate hides words, and the next word is not hidden: add --objective masked")
     former = runs.former_run(arguments.out, arguments.resume)
     task = modelling.task(recipe, arguments, former)
     size = task.wordings["text"].tokenizer.vocab_size
-    print(f"language model, {size:,} words or pieces, {task.model.num_parameters():,} weights", flush=True)
+    kind = "masked language model" if arguments.objective == "masked" else "language model"
+    print(f"{kind}, {size:,} words or pieces, {task.model.num_parameters():,} weights", flush=True)
+    if getattr(task.batches, "dropped", 0):
+        print(f"{task.batches.dropped:,} texts have no word to hide and are left out", flush=True)
     result = runs.run(
         task, recipe, folder=arguments.out, resume=arguments.resume, seed=arguments.seed, command=_options.go_on()
     )
@@ -45,18 +58,26 @@ def run(arguments: argparse.Namespace) -> int:
 def _summary(task, result, arguments) -> list[tuple[str, str]]:
     import math
 
+    masked = arguments.objective == "masked"
     rows = []
     if result.best:
+        word = "hidden word" if masked else "word"
         loss = result.best["value"]
-        rows.append(("loss", f"{loss:.3f} nats a word (perplexity {math.exp(min(loss, 700)):.2f}) on unseen text"))
-    if arguments.data is None:
+        rows.append(("loss", f"{loss:.3f} nats a {word} (perplexity {math.exp(min(loss, 700)):.2f}) on unseen text"))
+    if arguments.data is None and not masked:
         from minitransformer.language import reviews
 
         floor = reviews().best_loss()
         rows.append(("best possible", f"{floor:.3f} (perplexity {math.exp(floor):.2f}): the language's own entropy"))
-    rows += [("it says", text) for text in _samples(task, 2)]
-    where = "" if arguments.out == "runs/pretrain" else f" --model {arguments.out}"
-    rows.append(("try", f"minitransformer generate{where}"))
+    if masked:
+        from minitransformer.tasks.filling import filled
+
+        rows += [("fills in", text) for text in filled(task.model, task.wordings["text"], task.held, 2)]
+    else:
+        rows += [("it says", text) for text in _samples(task, 2)]
+    next_command, option = ("finetune", "--from") if masked else ("generate", "--model")
+    where = "" if arguments.out == "runs/pretrain" else f" {option} {arguments.out}"
+    rows.append(("try", f"minitransformer {next_command}{where}"))
     return rows
 
 

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", nargs="?", metavar="DATA", help="sentence pairs (default: the built-in language)")
     parser.add_argument("--valid", metavar="FILE", help="pairs to validate on (default: a twentieth of DATA)")
     parser.add_argument("--reverse", action="store_true", help="translate from the second column to the first")
-    _options.add_training(parser, "runs/translator", "built-in pairs in an epoch")
+    _options.add_training(parser, "runs/translator", "built-in pairs in an epoch", tied=True)
     _options.add_tokenizer(parser, "words", 8000, lab=False)
 
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from autograd import Tensor, no_grad
 from minitransformer.decoding.cache import Cache, rows_of
+from minitransformer.layers import rows_at
 from minitransformer.models import LanguageModel, Translator
-from minitransformer.models.inputs import row_lengths, rows_at, token_ids
+from minitransformer.models.inputs import row_lengths, token_ids
 
 
 class Session:
@@ -44,6 +45,8 @@ class Session:
             token_ids("sos", prompt, self.vocabulary)
             start = np.ones(len(prompt), dtype=np.int64)
         elif isinstance(model, LanguageModel):
+            if not model.base.causal:
+                raise ValueError("this model fills in hidden words (causal=False): it cannot tell what comes next")
             prompt = _host(token_ids("ids", ids, self.vocabulary, limit))
             given = row_lengths("lengths", lengths, *prompt.shape)
             start = np.full(len(prompt), prompt.shape[1]) if given is None else _host(given)
@@ -91,7 +94,7 @@ class Session:
         with self:
             if self.cache is None or self._fresh:
                 read = self.tokens[:, : self.lengths.max()]
-                hidden = rows_at(self._hidden(read), self.lengths - 1)
+                hidden = rows_at(self._hidden(read), self.lengths - 1)[:, 0]
             else:
                 read = self.tokens[np.arange(len(self)), self.lengths - 1][:, None]
                 hidden = self._hidden(read)[:, 0]

@@ -2,10 +2,12 @@
 
 from typing import Any, Self
 
+import numpy as np
+
 import autograd.functional as F
 from autograd import Tensor
 from minitransformer.layers import Head
-from minitransformer.models.inputs import row_lengths, rows_at, same_shape, token_ids, within
+from minitransformer.models.inputs import row_lengths, same_shape, token_ids, within
 from minitransformer.models.language_model import Base, LanguageModel
 from minitransformer.models.model import Model
 
@@ -16,9 +18,9 @@ class Classifier(Model):
     """The language model's base with a head over classes. Its arguments are the language model's, and
 
     n_classes  how many classes
-    pooling    what the head reads: "last", the last real word, the only one that has seen them all; "mean" of the
-               real words; "last_column", whatever stands last, which in a padded batch is padding for all but the
-               longest row (the labs' flaw, kept to be measured)"""
+    pooling    what the head reads: "last", the last real word, in a causal base the only one that has seen them all;
+               "mean" of the real words, natural where each has; "last_column", whatever stands last, which in a
+               padded batch is padding for all but the longest row (the labs' flaw, kept to be measured)"""
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class Classifier(Model):
         activation: str = "relu",
         scale_embedding: bool = True,
         positions: str = "sinusoidal",
+        causal: bool = True,
         dtype: str = "float32",
     ):
         super().__init__(locals())
@@ -44,7 +47,7 @@ class Classifier(Model):
             raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, not {pooling!r}")
         self.base = Base(
             vocab_size, d_model, n_heads, n_layers, d_ff, dropout, max_len,
-            norm_first, activation, scale_embedding, positions, init=self.init,
+            norm_first, activation, scale_embedding, positions, causal, init=self.init,
         )  # fmt: skip
         self.pooling, self.n_classes = pooling, n_classes
         self.head = Head(d_model, n_classes, init=self.init)
@@ -72,12 +75,12 @@ class Classifier(Model):
         ids = token_ids("ids", ids, embedding.vocabulary, embedding.max_len)
         B, T = ids.shape
         lengths = row_lengths("lengths", lengths, B, T)
-        hidden = self.base(ids)
-        if lengths is None or self.pooling == "last_column":
-            lengths = hidden.backend.xp.full(B, T)
+        ends = np.full(B, T) if lengths is None or self.pooling == "last_column" else lengths
         if self.pooling == "mean":
-            return self.head(_mean_of_real(hidden, lengths))
-        return self.head(rows_at(hidden, lengths - 1))
+            return self.head(_mean_of_real(self.base(ids, lengths=lengths), ends))
+        # the last layer's other positions would be computed for nobody
+        read = self.base(ids, only=ends - 1, lengths=lengths)
+        return self.head(read.reshape(B, -1))
 
     def loss(self, ids: Any, labels: Any, lengths: Any = None) -> Tensor:
         """Mean cross-entropy.   labels (B) → a single number"""

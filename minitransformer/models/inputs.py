@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-import autograd.functional as F
 from autograd import Tensor
 
 
@@ -66,10 +65,3 @@ def counts(**sizes: Any) -> None:
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise ValueError(f"{name} must be a whole number, at least 1, not {size!r}")
-
-
-def rows_at(x: Tensor, positions: Any) -> Tensor:
-    """x[b, positions[b]].   x (B, T, C); positions (B) → (B, C)"""
-    B, T, C = x.shape
-    xp = x.backend.xp
-    return F.embedding(x.reshape(B * T, C), xp.arange(B) * T + x.backend.asarray(positions))

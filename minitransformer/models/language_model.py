@@ -1,35 +1,45 @@
-"""Predicts the next word, from the words before it."""
+"""Predicts words: the next one from those before it, or hidden ones from both sides."""
 
 from typing import Any
 
 from autograd import Tensor
 from minitransformer.layers import Dropout, Head
-from minitransformer.models.inputs import same_shape, token_ids
+from minitransformer.models.inputs import row_lengths, same_shape, token_ids
 from minitransformer.models.model import Model, TokenEmbedding, encoder
 from minitransformer.module import Init, Module
 
 
 class Base(Module):
-    """Words, positions and causal encoder layers: everything but the head.   ids (B, T) → (B, T, C)"""
+    """Words, positions and encoder layers: everything but the head.   ids (B, T) → (B, T, C)
+
+    causal  each position sees those up to itself; else all real words of its row"""
 
     def __init__(
         self, vocab_size: int, d_model: int, n_heads: int, n_layers: int, d_ff: int, dropout: float, max_len: int,
-        norm_first: bool, activation: str, scale_embedding: bool, positions: str, *, init: Init,
+        norm_first: bool, activation: str, scale_embedding: bool, positions: str, causal: bool = True, *, init: Init,
     ):  # fmt: skip
+        self.causal = causal
         self.embedding = TokenEmbedding(vocab_size, d_model, max_len, scale_embedding, positions, init=init)
         self.dropout = Dropout(dropout, init=init)
         self.encoder = encoder(n_layers, d_model, n_heads, d_ff, dropout, activation, norm_first, init)
 
-    def forward(self, ids: Any, cache: Any = None) -> Tensor:
-        """With a cache, ids are the words that follow those already read."""
+    def forward(self, ids: Any, cache: Any = None, only: Any = None, lengths: Any = None) -> Tensor:
+        """cache    ids are the words that follow those already read
+        only     (B) the one position of each row that is wanted → (B, 1, C)
+        lengths  (B) real words in each row, padded on the right; where a causal mask hides what comes later, they
+                 change nothing"""
         ids = token_ids("ids", ids, self.embedding.vocabulary, self.embedding.max_len)
+        lengths = row_lengths("lengths", lengths, *ids.shape)
+        if cache is not None and not self.causal:
+            raise ValueError("a model that reads both sides has no cache: each new word changes what it read before")
         starts, caches = (None, None) if cache is None else (cache.lengths, cache.layers)
         x = self.dropout(self.embedding(ids, starts))
-        return self.encoder(x, is_causal=True, caches=caches)
+        seen = None if self.causal else lengths
+        return self.encoder(x, is_causal=self.causal, key_lengths=seen, caches=caches, only=only)
 
 
 class LanguageModel(Model):
-    """Causal transformer with a linear head over the vocabulary; the defaults are the first lab's model.
+    """Transformer with a linear head over the vocabulary; the defaults are the first lab's model.
 
     vocab_size       V, words or pieces            d_ff         F, width inside the feed-forward layers
     d_model          C, width of the network       dropout      part of the activations dropped while training
@@ -39,7 +49,8 @@ class LanguageModel(Model):
     activation       relu, gelu or tanh
     tie_weights      the head uses the embedding table as its weight
     scale_embedding  words times √C
-    positions        sinusoidal or learned"""
+    positions        sinusoidal or learned
+    causal           each word is predicted from those before it; False: hidden words from both sides"""
 
     def __init__(
         self,
@@ -57,22 +68,32 @@ class LanguageModel(Model):
         tie_weights: bool = False,
         scale_embedding: bool = True,
         positions: str = "sinusoidal",
+        causal: bool = True,
         dtype: str = "float32",
     ):
         super().__init__(locals())
         self.base = Base(
             vocab_size, d_model, n_heads, n_layers, d_ff, dropout, max_len,
-            norm_first, activation, scale_embedding, positions, init=self.init,
+            norm_first, activation, scale_embedding, positions, causal, init=self.init,
         )  # fmt: skip
         tied = self.base.embedding.weight if tie_weights else None
         self.head = Head(d_model, vocab_size, tied=tied, init=self.init)
 
-    def forward(self, ids: Any) -> Tensor:
-        """Scores of each word as the next one.   ids (B, T) → logits (B, T, V)"""
-        return self.head(self.base(ids))
+    def forward(self, ids: Any, lengths: Any = None) -> Tensor:
+        """Scores of each word as the next one, or as the one hidden there.   ids (B, T) → logits (B, T, V)"""
+        return self.head(self.base(ids, lengths=lengths))
 
-    def loss(self, ids: Any, targets: Any, ignore_index: int | None = None, label_smoothing: float = 0.0) -> Tensor:
-        """Mean cross-entropy over the targets that are not ignore_index.   ids, targets (B, T) → a single number"""
-        hidden = self.base(ids)
+    def loss(
+        self,
+        ids: Any,
+        targets: Any,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        lengths: Any = None,
+    ) -> Tensor:
+        """Mean cross-entropy over the targets that are not ignore_index.   ids, targets (B, T) → a single number
+
+        lengths (B): without a causal mask, padding from there on is not seen"""
+        hidden = self.base(ids, lengths=lengths)
         targets = same_shape("targets", targets, "ids", hidden.shape[:2])
         return self.head.loss(hidden, targets, ignore_index, label_smoothing)

@@ -7,4 +7,5 @@ modelling    a language model        classifying   a classifier        translati
 runs         the training run that all three share
 trained      finding and opening a checkpoint
 measures     loss per word, accuracy with its interval, BLEU
+filling      what a masked model puts into gaps
 """

@@ -5,7 +5,7 @@ Training draws new text every epoch, so that there is nothing to learn by heart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,9 @@ class FreshBatches:
         return self._at(epoch).epoch(epoch, start)
 
 
-def review_wording() -> Wording:
-    return Wording(WordTokenizer(reviews().vocabulary(), split="spaces", name="built-in reviews"), "en")
+def review_wording(extra_specials: Sequence[str] = ()) -> Wording:
+    words = reviews().vocabulary()
+    return Wording(WordTokenizer(words, split="spaces", extra_specials=extra_specials, name="built-in reviews"), "en")
 
 
 def pair_wordings() -> tuple[Wording, Wording]:

@@ -20,7 +20,8 @@ from .wording import Wording
 
 def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained | None) -> Task:
     """base: the language model whose head is swapped; None trains from scratch.
-    options: data, valid, label_column, text_column, pooling, tokenizer, vocabulary, dict, sentencepiece, seed"""
+    options: data, valid, label_column, text_column, pooling, word_dropout, tokenizer, vocabulary, dict, sentencepiece,
+    seed"""
     seed, rows = options.seed, recipe.batch
     wording = wordings_of(former)["text"] if former else base.wordings["text"] if base else None
     if options.data is None:
@@ -50,22 +51,28 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
     model = _model(recipe, options, base, wording, len(names))
     max_len = model.config()["max_len"]
     validation = ClassifierBatches(held, held_labels, max_len=max_len, rows=64, shuffle=False)
+    lost = {"word_dropout": options.word_dropout} if options.word_dropout else {}
+    hidden = wording.tokenizer.specials.get("[MASK]", wording.tokenizer.oov)
+    batches = built(ClassifierBatches, documents, labels, max_len=max_len, rows=rows, seed=seed, hidden=hidden, **lost)
+    settings = {"task": "finetune", "data": source_name(options.data), "preset": options.preset, "labels": [*names]}
     return Task(
         model=model,
-        batches=built(ClassifierBatches, documents, labels, max_len=max_len, rows=rows, seed=seed),
+        batches=batches,
         loss_of=_loss,
         evaluate=lambda model: measures.classifier_scores(model, validation.epoch()),
         wordings={"text": wording},
-        settings={"task": "finetune", "data": source_name(options.data), "preset": options.preset, "labels": [*names]},
+        settings=settings | lost,
         options={"perplexity": False, "monitor": "accuracy", "higher_is_better": True, "evaluate_every": None},
     )
 
 
 def _model(recipe: Recipe, options: Any, base: Trained | None, wording: Wording, n_classes: int) -> Classifier:
-    pooling = {"pooling": options.pooling, "seed": options.seed, "n_classes": n_classes}
+    both_sides = base is not None and not base.model.config()["causal"]  # then every word has seen all the others
+    pooling = options.pooling or ("mean" if both_sides else "last")
+    head = {"pooling": pooling, "seed": options.seed, "n_classes": n_classes}
     if base is not None:
-        return built(Classifier.from_language_model, base.model, **pooling)
-    return built(Classifier, wording.tokenizer.vocab_size, **recipe.model | pooling)
+        return built(Classifier.from_language_model, base.model, **head)
+    return built(Classifier, wording.tokenizer.vocab_size, **recipe.model | head)
 
 
 def _loss(model: Any, batch: Any) -> tuple[Any, dict[str, float]]:

@@ -10,7 +10,15 @@ import numpy as np
 
 from minitransformer.checkpoints import CheckpointError
 from minitransformer.language import detokenize, pairs, reviews
-from minitransformer.text import ClassifierBatches, LanguageModelBatches, TranslationBatches, read_documents, read_pairs
+from minitransformer.text import (
+    ClassifierBatches,
+    LanguageModelBatches,
+    MaskedBatches,
+    TranslationBatches,
+    read_documents,
+    read_pairs,
+)
+from minitransformer.text.bert_batches import CHOSEN
 
 from . import builtin, measures
 from .classifying import encoded, labelled, names_of
@@ -56,6 +64,8 @@ def _language_model(trained: Trained, options: Any) -> Evaluation:
     else:
         documents = [np.array(wording.encode(text), dtype=np.int32) for text in read_documents(options.data)]
     max_len = trained.model.config()["max_len"]
+    if not trained.model.config()["causal"]:
+        return _hidden_words(trained, options, documents)
     batches = LanguageModelBatches(documents, max_len=max_len, rows=64, shuffle=False, windows=True)
     loss = measures.language_model_loss(trained.model, batches.epoch())["loss"]
     values: dict[str, Any] = {"texts": len(documents), "loss": loss, "perplexity": _exp(loss)}
@@ -65,6 +75,25 @@ def _language_model(trained: Trained, options: Any) -> Evaluation:
         floor = reviews().best_loss()
         values |= {"best_possible_loss": floor, "exact_loss_of_these_texts": exact}
         lines.append(("best possible", f"{floor:.4f} on average, {exact:.4f} on these very texts (exact entropy)"))
+    return Evaluation(lines, values)
+
+
+def _hidden_words(trained: Trained, options: Any, documents: list[np.ndarray]) -> Evaluation:
+    """A masked model: the words that MaskedBatches hides in epoch 0 of seed 0, so that figures can be compared."""
+    rate, max_len = setting(trained.checkpoint, "mask_rate"), trained.model.config()["max_len"]
+    rate = rate if isinstance(rate, float) and 0 < rate <= 1 else CHOSEN
+    tokenizer = trained.wordings["text"].tokenizer
+    batches = built(MaskedBatches, documents, tokenizer, rate=rate, max_len=max_len, rows=64, shuffle=False)
+    loss = measures.language_model_loss(trained.model, batches.epoch())["loss"]
+    values: dict[str, Any] = {
+        "texts": len(documents), "mask_rate": rate, "hidden_word_loss": loss, "hidden_word_perplexity": _exp(loss),
+    }  # fmt: skip
+    lines = [
+        _data_line(options, len(documents), "texts"),
+        ("hidden", f"{rate:.0%} of the words, the same ones each time; each to be found from both sides"),
+        ("loss", f"{loss:.4f} nats a hidden word"),
+        ("perplexity", f"{_exp(loss):.3f} a hidden word (not to be compared with that of next words)"),
+    ]
     return Evaluation(lines, values)
 
 

@@ -13,14 +13,19 @@ from autograd import no_grad
 
 
 def language_model_loss(model: Any, batches: Iterable[Any]) -> dict[str, float]:
-    """Nats per word, every word of all batches counted alike."""
+    """Nats per word to be predicted, every one of all batches counted alike."""
     total = words = 0.0
     with no_grad():
         for batch in batches:
-            count = int(batch.lengths.sum())
-            total += count * float(model.loss(batch.ids, batch.targets, ignore_index=batch.ignore))
+            count = int((batch.targets != batch.ignore).sum())
+            total += count * float(word_loss(model, batch))
             words += count
     return {"loss": total / words}
+
+
+def word_loss(model: Any, batch: Any) -> Any:
+    """A language model's loss, of the next words or of the hidden ones."""
+    return model.loss(batch.ids, batch.targets, ignore_index=batch.ignore, lengths=batch.lengths)
 
 
 def translator_loss(model: Any, batches: Iterable[Any]) -> dict[str, float]:

@@ -1,8 +1,12 @@
-"""A language model from text: the built-in reviews, or a file with one document a line."""
+"""A language model from text: the built-in reviews, or a file with one document a line.
+
+It predicts the next word of a text, or words that were hidden in it ("masked").
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +17,13 @@ from minitransformer.models import LanguageModel
 from minitransformer.text import (
     LabTokenizer,
     LanguageModelBatches,
+    MaskedBatches,
     PieceTokenizer,
     Tokenizer,
     WordTokenizer,
     read_documents,
 )
+from minitransformer.text.bert_batches import CHOSEN
 
 from . import builtin, measures
 from .recipes import Recipe
@@ -30,41 +36,60 @@ HELD_BACK_MOST = 500
 
 def task(recipe: Recipe, options: Any, former: Checkpoint | None) -> Task:
     """former: the run that is resumed, whose words must keep their ids.
-    options: data, valid, tokenizer, vocabulary, dict, sentencepiece, seed"""
+    options: objective, mask_rate, data, valid, tokenizer, vocabulary, dict, sentencepiece, seed"""
     seed, max_len, rows = options.seed, recipe.model["max_len"], recipe.batch
+    masked = options.objective == "masked"
+    if former:
+        _same_objective(former, masked)
+    rate = CHOSEN if options.mask_rate is None else options.mask_rate
+    specials = ("[MASK]",) if masked else ()
+
+    def batches_of(documents: list[np.ndarray], **how: Any) -> Any:
+        if masked:
+            return built(MaskedBatches, documents, wording.tokenizer, rate=rate, max_len=max_len, **how)
+        return built(LanguageModelBatches, documents, max_len=max_len, **how)
+
     known = wordings_of(former)["text"] if former else None
     if options.data is None:
-        wording = known or builtin.review_wording()
+        wording = known or builtin.review_wording(specials)
 
-        def drawn(epoch: int) -> LanguageModelBatches:
+        def drawn(epoch: int) -> Any:
             documents = builtin.review_ids(wording, recipe.texts, builtin.TRAINING, seed, epoch)
-            return LanguageModelBatches(documents, max_len=max_len, rows=rows, seed=seed)
+            return batches_of(documents, rows=rows, seed=seed)
 
         batches: Any = builtin.FreshBatches(drawn)
         held = builtin.review_ids(wording, builtin.VALIDATION_TEXTS, builtin.VALIDATION)
     else:
         texts = read_documents(options.data)
         pieces = in_pieces(options.data)
-        wording = known or Wording(tokenizer_for(texts, options))
+        wording = known or Wording(tokenizer_for(texts, options, specials))
         documents = wording.tokenizer.encode_all(texts, in_pieces=pieces)
         if options.valid is not None:
             held = wording.tokenizer.encode_all(read_documents(options.valid), in_pieces=in_pieces(options.valid))
         else:
             documents, held = hold_back(documents, options.data)
-        batches = built(LanguageModelBatches, documents, max_len=max_len, rows=rows, seed=seed)
-    validation = LanguageModelBatches(held, max_len=max_len, rows=64, shuffle=False)
-    model = built(LanguageModel, wording.tokenizer.vocab_size, seed=seed, **recipe.model)
+        batches = batches_of(documents, rows=rows, seed=seed)
+    validation = batches_of(held, rows=64, shuffle=False)
+    model = built(LanguageModel, wording.tokenizer.vocab_size, seed=seed, causal=not masked, **recipe.model)
+    settings = {"task": "pretrain", "data": source_name(options.data), "preset": options.preset}
     return Task(
         model=model,
         batches=batches,
-        loss_of=lambda model, batch: model.loss(batch.ids, batch.targets, ignore_index=batch.ignore),
+        loss_of=measures.word_loss,
         evaluate=lambda model: measures.language_model_loss(model, validation.epoch()),
         wordings={"text": wording},
-        settings={"task": "pretrain", "data": source_name(options.data), "preset": options.preset},
+        settings=settings | ({"objective": "masked", "mask_rate": rate} if masked else {}),
+        held=held,
     )
 
 
-def tokenizer_for(texts: list[str], options: Any) -> Tokenizer:
+def _same_objective(former: Checkpoint, masked: bool) -> None:
+    if former.model["config"].get("causal", True) == masked:
+        learnt, asked = ("next", "masked") if masked else ("masked", "next")
+        raise UserError(f"{former.path}: this run has the objective {learnt}, not {asked}; add --objective {learnt}")
+
+
+def tokenizer_for(texts: list[str], options: Any, specials: Sequence[str] = ()) -> Tokenizer:
     """A tokenizer for a file: the labs' dictionary where one is given or the text is in its pieces, else a
     sentencepiece model that is given, else one learnt from the text."""
     if in_pieces(options.data):
@@ -72,20 +97,20 @@ def tokenizer_for(texts: list[str], options: Any) -> Tokenizer:
         dictionary = options.dict or beside
         if options.dict is None and not os.path.exists(beside):
             raise UserError(f"{options.data}: text in pieces needs their dictionary; give --dict dict.txt")
-        return built(LabTokenizer.from_files, dictionary, options.sentencepiece)
+        return built(LabTokenizer.from_files, dictionary, options.sentencepiece, extra_specials=specials)
     if options.dict is not None:
         if options.sentencepiece is None:
             raise UserError(f"--dict numbers pieces, but {options.data} is text: give --sentencepiece FILE to cut it")
-        return built(LabTokenizer.from_files, options.dict, options.sentencepiece)
+        return built(LabTokenizer.from_files, options.dict, options.sentencepiece, extra_specials=specials)
     if options.sentencepiece is not None:
-        return built(PieceTokenizer.from_file, options.sentencepiece)
-    return trained_tokenizer(texts, options.tokenizer, options.vocabulary)
+        return built(PieceTokenizer.from_file, options.sentencepiece, extra_specials=specials)
+    return trained_tokenizer(texts, options.tokenizer, options.vocabulary, specials)
 
 
-def trained_tokenizer(texts: list[str], kind: str, vocabulary: int) -> Tokenizer:
+def trained_tokenizer(texts: list[str], kind: str, vocabulary: int, specials: Sequence[str] = ()) -> Tokenizer:
     if kind == "words":
-        return built(WordTokenizer.train, texts, max_size=vocabulary, lower=True)
-    return built(PieceTokenizer.train, texts, vocab_size=vocabulary)
+        return built(WordTokenizer.train, texts, max_size=vocabulary, lower=True, extra_specials=specials)
+    return built(PieceTokenizer.train, texts, vocab_size=vocabulary, extra_specials=specials)
 
 
 def in_pieces(path: str) -> bool:

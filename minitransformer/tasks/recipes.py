@@ -21,6 +21,7 @@ class Recipe:
     minutes: float | None = None
     clip: float | None = 1.0
     warmup: int = 0
+    warmup_as_asked: bool = False  # else at most a tenth of the run, so that a short one gets anywhere
     cosine: bool = True  # falls to 0 at the last step; else the rate stays
     texts: int = 0
     model: dict[str, Any] = field(default_factory=dict)
@@ -63,8 +64,9 @@ def choose(recipes: dict[str, Recipe], options: Any) -> Recipe:
     recipe = recipes[options.preset]
     if options.steps is not None or options.epochs is not None:
         recipe = replace(recipe, steps=options.steps, epochs=options.epochs)
-    names = ("lr", "batch", "minutes", "texts")
+    names = ("lr", "batch", "minutes", "texts", "clip", "warmup")
     recipe = replace(recipe, **{n: getattr(options, n) for n in names if getattr(options, n, None) is not None})
+    recipe = replace(recipe, warmup_as_asked=getattr(options, "warmup", None) is not None)
     sizes = {n: getattr(options, n) for n in SIZES if getattr(options, n, None) is not None}
     layers = sizes.pop("n_layers", None)
     if layers is not None:
@@ -77,5 +79,5 @@ def choose(recipes: dict[str, Recipe], options: Any) -> Recipe:
     return replace(recipe, model=model)
 
 
-# the models' names for what the command line calls --width, --heads, --layers, --ff, --max-len and --dropout
-SIZES = ("d_model", "n_heads", "n_layers", "d_ff", "max_len", "dropout")
+# the models' names for what the command line calls --width, --heads, --layers, --ff, --max-len and so on
+SIZES = ("d_model", "n_heads", "n_layers", "d_ff", "max_len", "dropout", "activation", "norm_first", "tie_weights")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from minitransformer.checkpoints import Checkpoint, CheckpointError, RunFolder
 from minitransformer.cli import UserError
-from minitransformer.optim import Adam, constant, warmup_cosine
+from minitransformer.optim import Adam, Schedule, constant, warmup_cosine
 from minitransformer.training import Options, Result, train
 
 from .recipes import Recipe
@@ -27,6 +27,7 @@ class Task:
     wordings: dict[str, Wording]
     settings: dict[str, Any]  # noted in the checkpoint: what the data were, and the classes' names
     options: dict[str, Any] = field(default_factory=dict)  # more of training.Options
+    held: Sequence[Any] = ()  # ids of the texts it is not trained on
 
 
 def former_run(folder: str, resume: bool) -> Checkpoint | None:
@@ -58,9 +59,6 @@ def run(task: Task, recipe: Recipe, *, folder: str, resume: bool, seed: int, com
     if total < 1:
         raise UserError("nothing to train: give at least one step or epoch")
     every = max(1, min(500, total // 5))
-    schedule = constant()
-    if recipe.cosine and total > 1:
-        schedule = warmup_cosine(min(recipe.warmup, total // 10), total)
     options = Options(
         max_steps=recipe.steps,
         max_epochs=recipe.epochs,
@@ -75,7 +73,7 @@ def run(task: Task, recipe: Recipe, *, folder: str, resume: bool, seed: int, com
         task.batches,
         task.loss_of,
         options,
-        schedule=schedule,
+        schedule=_schedule(recipe, total),
         evaluate=task.evaluate,
         folder=folder,
         resume=resume,
@@ -83,6 +81,16 @@ def run(task: Task, recipe: Recipe, *, folder: str, resume: bool, seed: int, com
         tokenizer={side: wording.pack() for side, wording in task.wordings.items()},
         resume_command=command,
     )
+
+
+def _schedule(recipe: Recipe, total: int) -> Schedule:
+    """How the learning rate goes over `total` steps."""
+    warmup = recipe.warmup if recipe.warmup_as_asked else min(recipe.warmup, total // 10)
+    if not recipe.cosine:
+        return (lambda step: min(1.0, step / warmup)) if warmup else constant()
+    if warmup and warmup >= total:
+        raise UserError(f"--warmup {warmup}: the whole run has {total} steps; give fewer")
+    return warmup_cosine(warmup, total) if total > 1 else constant()
 
 
 def built(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

@@ -55,8 +55,8 @@ class Wording:
         except ValueError as error:
             raise UserError(str(error)) from error
 
-    def decode(self, ids: Iterable[int]) -> str:
-        text = self.tokenizer.decode(ids)
+    def decode(self, ids: Iterable[int], keep_specials: bool = False) -> str:
+        text = self.tokenizer.decode(ids, keep_specials)
         return text if self.style == "plain" else detokenize(text, self.style)
 
     def unknown(self, text: str) -> list[str]:

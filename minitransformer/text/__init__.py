@@ -17,6 +17,7 @@ from .documents import read_documents, read_pairs, read_sections
 from .errors import DataError
 from .lab import LabTokenizer
 from .labelled import LabelledDocuments, read_labelled
+from .masked_batches import MaskedBatch, MaskedBatches
 from .ordering import batch_order, padding_fraction
 from .pieces import PieceTokenizer
 from .tokenizer import BASE_SPECIALS, BERT_SPECIALS, Tokenizer, load_tokenizer
@@ -34,6 +35,8 @@ __all__ = [
     "LabelledDocuments",
     "LanguageModelBatch",
     "LanguageModelBatches",
+    "MaskedBatch",
+    "MaskedBatches",
     "PieceTokenizer",
     "Tokenizer",
     "TranslationBatch",

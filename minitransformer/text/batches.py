@@ -17,7 +17,9 @@ import numpy as np
 from .ordering import BUCKET_BATCHES, batch_order, padding_fraction
 from .tokenizer import Tokenizer
 
-SOS, PAD, EOS = Tokenizer.sos, Tokenizer.pad, Tokenizer.eos
+SOS, PAD, EOS, OOV = Tokenizer.sos, Tokenizer.pad, Tokenizer.eos, Tokenizer.oov
+# Which numbers a generator of [seed, epoch, kind] is for; 0 would repeat those that order the batches, [seed, epoch].
+PAIRS, MASKS, WORD_DROPOUT = 1, 2, 3
 Ids = Sequence[int] | np.ndarray
 AnyBatch = TypeVar("AnyBatch")
 
@@ -159,7 +161,10 @@ class LanguageModelBatches(Batches[LanguageModelBatch]):
 
 
 class ClassifierBatches(Batches[ClassifierBatch]):
-    """`<sos>` and at most `max_len - 1` pieces, with the class of each document."""
+    """`<sos>` and at most `max_len - 1` pieces, with the class of each document.
+
+    word_dropout  each piece is replaced by `hidden` with this probability, drawn anew each epoch: for training, so
+                  that no class hangs on a single word"""
 
     def __init__(
         self,
@@ -171,10 +176,15 @@ class ClassifierBatches(Batches[ClassifierBatch]):
         tokens: int | None = None,
         seed: int = 0,
         shuffle: bool = True,
+        word_dropout: float = 0.0,
+        hidden: int = OOV,
         bucket_batches: int = BUCKET_BATCHES,
     ):
         super().__init__(rows=rows, tokens=tokens, seed=seed, shuffle=shuffle, bucket_batches=bucket_batches)
         check_max_len(max_len, 1)
+        if not 0 <= word_dropout < 1:
+            raise ValueError(f"word_dropout={word_dropout}: give a part of the words, from 0 to below 1")
+        self.word_dropout, self.hidden = word_dropout, hidden
         if len(documents) != len(labels):
             raise ValueError(f"{len(documents)} documents with {len(labels)} labels: give one label each")
         self.documents, self.max_len = documents, max_len
@@ -185,8 +195,15 @@ class ClassifierBatches(Batches[ClassifierBatch]):
         return self._lengths
 
     def build(self, index: np.ndarray, epoch: int = 0) -> ClassifierBatch:
-        rows = [_with_start(self.documents[number], self.max_len) for number in index]
+        rows = [with_start(self.documents[number], self.max_len) for number in index]
+        if self.word_dropout:
+            rows = [self._dropped(row, int(number), epoch) for row, number in zip(rows, index, strict=True)]
         return ClassifierBatch(right_pad(rows, PAD), self._lengths[index], self.labels[index], index)
+
+    def _dropped(self, row: np.ndarray, number: int, epoch: int) -> np.ndarray:
+        """A generator of its own for each row: what it loses does not depend on its company."""
+        drawn = np.random.default_rng([self.seed, epoch, WORD_DROPOUT, number]).random(len(row) - 1)
+        return np.concatenate((row[:1], np.where(drawn < self.word_dropout, self.hidden, row[1:])))
 
 
 class TranslationBatches(Batches[TranslationBatch]):
@@ -230,7 +247,7 @@ class TranslationBatches(Batches[TranslationBatch]):
         return TranslationBatch(
             source=right_pad([_with_end(self.sources[n], self.max_len) for n in numbers], PAD),
             source_lengths=self._lengths[index, 0],
-            target_in=right_pad([_with_start(self.targets[n], self.max_len) for n in numbers], PAD),
+            target_in=right_pad([with_start(self.targets[n], self.max_len) for n in numbers], PAD),
             target_out=right_pad([_with_end(self.targets[n], self.max_len) for n in numbers], self.ignore),
             target_lengths=self._lengths[index, 1],
             index=numbers,
@@ -251,7 +268,7 @@ def check_max_len(max_len: int, least: int) -> None:
         raise ValueError(f"max_len={max_len}: give at least {least}")
 
 
-def _with_start(document: Ids, max_len: int) -> np.ndarray:
+def with_start(document: Ids, max_len: int) -> np.ndarray:
     return np.concatenate(([SOS], np.asarray(document[: max_len - 1], dtype=np.int64)))
 
 

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .batches import PAD, Batches, Ids, check_max_len, right_pad
+from .batches import MASKS, PAD, PAIRS, Batches, Ids, check_max_len, right_pad
 from .ordering import BUCKET_BATCHES
 from .tokenizer import BASE_SPECIALS, Tokenizer
 
 CHOSEN, MASKED, REPLACED = 0.15, 0.8, 0.1
 FOLLOWS, RANDOM = 0, 1
-# Generators for pairs and masks must not repeat the numbers that order the batches, drawn from [seed, epoch].
-_PAIRS, _MASKS = 1, 2
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
 
 
@@ -54,7 +52,7 @@ class BertBatches(Batches[BertBatch]):
         super().__init__(rows=rows, tokens=tokens, seed=seed, shuffle=shuffle, bucket_batches=bucket_batches)
         check_max_len(max_len, 5)  # three specials and a token of each sentence
         self.tokenizer, self.max_len, self.ignore = tokenizer, max_len, ignore
-        self._mask = tokenizer.special("[MASK]")
+        tokenizer.special("[MASK]")  # a tokenizer without one is refused here, not at the first batch
         self._sentences: list[np.ndarray] = []
         # Of each row: its first sentence, and the range of its document.
         first: list[int] = []
@@ -78,7 +76,7 @@ class BertBatches(Batches[BertBatch]):
         """The second sentence of each row `(n,)` and the label `(n,)`, FOLLOWS or RANDOM."""
         if self._drawn is not None and self._drawn[0] == epoch:
             return self._drawn[1:]
-        generator = np.random.default_rng([self.seed, epoch, _PAIRS])
+        generator = np.random.default_rng([self.seed, epoch, PAIRS])
         n, total = len(self._first), len(self._sentences)
         labels = np.where(generator.random(n) < 0.5, RANDOM, FOLLOWS)
         if self._end[0] - self._begin[0] == total:  # one document only: any sentence but the two of the pair
@@ -102,7 +100,8 @@ class BertBatches(Batches[BertBatch]):
             a, b = self._sentences[self._first[row]], self._sentences[second[row]]
             tokens, segment = bert_inputs(self.tokenizer, a, b, max_len=self.max_len)
             # Each row has its own generator: its masks do not depend on the company it is in.
-            masked, target = self._hide(tokens, np.random.default_rng([self.seed, epoch, _MASKS, int(row)]))
+            generator = np.random.default_rng([self.seed, epoch, MASKS, int(row)])
+            masked, target = hide(tokens, self.tokenizer, CHOSEN, self.ignore, generator)
             ids.append(masked)
             segments.append(segment)
             targets.append(target)
@@ -116,20 +115,27 @@ class BertBatches(Batches[BertBatch]):
             ignore=self.ignore,
         )
 
-    def _hide(self, tokens: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """ids and targets (T,). At least one token is chosen, unless all are special or unknown."""
-        low, high = len(BASE_SPECIALS), self.tokenizer.first_extra
-        ordinary = np.flatnonzero((tokens >= low) & (tokens < high))
-        count = min(len(ordinary), max(1, int(CHOSEN * len(ordinary) + 0.5)))
-        chosen = generator.permutation(ordinary)[:count]
-        fate = generator.random(count)
-        random_pieces = generator.integers(low, high, count)
-        targets = np.full(len(tokens), self.ignore, dtype=np.int64)
-        targets[chosen] = tokens[chosen]
-        masked = tokens.copy()
-        replaced = np.where(fate < MASKED + REPLACED, random_pieces, tokens[chosen])
-        masked[chosen] = np.where(fate < MASKED, self._mask, replaced)
-        return masked, targets
+
+def ordinary_words(tokens: np.ndarray, tokenizer: Tokenizer) -> np.ndarray:
+    """Where the words are that may be hidden: neither special nor unknown.   tokens (T,)"""
+    return np.flatnonzero((tokens >= len(BASE_SPECIALS)) & (tokens < tokenizer.first_extra))
+
+
+def hide(
+    tokens: np.ndarray, tokenizer: Tokenizer, rate: float, ignore: int, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """ids and targets (T,). At least one token is chosen, unless all are special or unknown."""
+    ordinary = ordinary_words(tokens, tokenizer)
+    count = min(len(ordinary), max(1, int(rate * len(ordinary) + 0.5)))
+    chosen = generator.permutation(ordinary)[:count]
+    fate = generator.random(count)
+    random_pieces = generator.integers(len(BASE_SPECIALS), tokenizer.first_extra, count)
+    targets = np.full(len(tokens), ignore, dtype=np.int64)
+    targets[chosen] = tokens[chosen]
+    masked = tokens.copy()
+    replaced = np.where(fate < MASKED + REPLACED, random_pieces, tokens[chosen])
+    masked[chosen] = np.where(fate < MASKED, tokenizer.special("[MASK]"), replaced)
+    return masked, targets
 
 
 def bert_inputs(

@@ -254,7 +254,9 @@ class _Loop:
             return
         for name, weight in self.model.named_parameters():
             # finite gradients can still push a weight over the edge; such a checkpoint would be worth nothing
-            self._demand_finite(f"a value of {name}", 0.0 if np.isfinite(weight.numpy()).all() else math.nan)
+            self._demand_finite(
+                f"a value of {name}", 0.0 if np.isfinite(weight.backend.to_numpy(weight.array)).all() else math.nan
+            )
         self.metrics.sync()
         self.state.lines, state = self.metrics.lines, self.state
         snapshot = Snapshot(

@@ -21,7 +21,7 @@ from mutants import mutants
 import kernels
 from autograd import Function, Tensor, functional, gradcheck, operators, shapes
 from autograd.examples import EXAMPLES
-from kernels.samples import samples
+from kernels.samples import SEVERAL_BLOCKS, samples
 
 # Functions that are part of a backward rule without being named after it: where they live, and whose samples run them.
 HELPERS = {
@@ -38,9 +38,9 @@ HELPERS = {
         ("embedding", "_embedding_backward", ["embedding"]),
         ("attention", "_backward", ["attention"]),
         ("attention", "_backward_tile", ["attention"]),
-        ("linear", "_input_gradient", ["linear"]),
-        ("linear", "_weight_gradient", ["linear"]),
-        ("linear", "sum_rows", ["linear"]),
+        ("linear", "_linear_backward", ["linear"]),
+        ("linear", "weight_block", ["linear", "feed_forward"]),
+        ("linear", "add_rows", ["linear", "feed_forward"]),
         ("feed_forward", "_feed_forward_backward", ["feed_forward"]),
         *(
             ("elementwise", f"_{name}_backward", [name])
@@ -52,15 +52,18 @@ HELPERS = {
 
 # Mutants that are no mistake: what they compute is the same number. Each with its reason.
 SAME_SHAPE = "only a shape is read, and the two arrays share it"
+TWICE = "a block begins too early, at rows that another task computes as well"
 SHARES = "into how many shares the work is cut decides who does it, not what comes out"
 EQUIVALENT = {
-    ("Index.backward", "line 10, lost gradient: return self.xp.zeros(self.shape, dtype=dy.dtype)"): "zeros are zeros",
-    ("Index.backward", "line 10, flipped sign: return self.xp.zeros(self.shape, dtype=dy.dtype)"): "zeros are zeros",
+    ("Index.backward", "line 8, lost gradient: return self.xp.zeros(self.shape, dtype=dy.dtype)"): "zeros are zeros",
+    ("Index.backward", "line 8, flipped sign: return self.xp.zeros(self.shape, dtype=dy.dtype)"): "zeros are zeros",
     ("cpu/layer_norm._layer_norm_backward", "line 4, stale value dbias: dweight"): SAME_SHAPE,
+    ("cpu/feed_forward.feed_forward_backward", "line 5, stale value x: dy"): SAME_SHAPE,
+    ("cpu/linear.weight_block", "line 4, missing second factor: task * len(dweight)"): TWICE,
+    ("cpu/linear.weight_block", "line 4, stale value tasks: task"): TWICE,
     ("cpu/attention.attention_backward", "line 3, stale value k: q"): SAME_SHAPE,
     ("cpu/attention.attention_backward", "line 3, stale value v: k"): SAME_SHAPE,
-    ("cpu/attention.attention_backward", "line 6, stale value k: q"): SAME_SHAPE,
-    ("cpu/attention.attention_backward", "line 6, stale value v: k"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 5, stale value v: k"): SAME_SHAPE,
     ("cpu/attention.attention_backward", "line 9, stale value k: q"): SAME_SHAPE,
     ("cpu/attention.attention_backward", "line 9, stale value v: k"): SAME_SHAPE,
     ("cpu/attention.attention_backward", "line 3, missing second factor: q.shape[0] * q.shape[1]"): SHARES,
@@ -100,11 +103,20 @@ def check_handing_over():
 DIRECT = {"Cast": [check_cast], "LinearCrossEntropy": [check_handing_over]}
 
 
+_first: dict[str, str] = {}  # kernel → the sample that caught the last mutant: likely to catch the next one too
+
+
 def check_kernel(name):
     """gradcheck on every sample, a few entries each where the Jacobian is large; raises when something is wrong."""
-    for _label, arguments in samples(name, "float64"):
+    # several blocks: hundreds of thousands of steps in Python; small blocks (see main) serve the purpose
+    chosen = [sample for sample in samples(name, "float64") if sample[0] != SEVERAL_BLOCKS]
+    for label, arguments in sorted(chosen, key=lambda sample: sample[0] != _first.get(name)):
         tensors = [Tensor(a, requires_grad=True) if getattr(a, "dtype", None) == "float64" else a for a in arguments]
-        gradcheck(Function.rules[name].apply, tensors, full_jacobian=150, directions=3)
+        try:
+            gradcheck(Function.rules[name].apply, tensors, full_jacobian=150, directions=3)
+        except Exception:
+            _first[name] = label
+            raise
 
 
 def survives(check) -> bool:
@@ -124,6 +136,11 @@ def must_pass(check, name):
         check()
     except Exception as error:
         raise SystemExit(f"{name} fails before it is broken: {error}") from error
+
+
+def excused(rule, description) -> bool:
+    """Without compilation NumPy multiplies, and nobody looks at the address of the library's routine."""
+    return (rule, description) in EQUIVALENT or description.endswith(": blas")
 
 
 def kernel_mutants(tier):
@@ -148,6 +165,9 @@ def kernel_mutants(tier):
         users = [m for m in list(sys.modules.values()) if getattr(m, name, None) is original]
         must_pass(lambda names=checked: [check_kernel(n) for n in names], name)
         for description, source in mutants(original):
+            if excused(f"{tier}/{file}.{name}", description):
+                yield f"{tier}/{file}.{name}", description, True
+                continue
             scope = dict(vars(module))
             exec(compile(source, f"<mutant of {name}>", "exec"), scope)
             for user in users:
@@ -217,7 +237,11 @@ def main(tier: str) -> int:
         import kernels.cpu.attention as attention
 
         attention.BLOCK = 8  # small tiles: plain Python is slow, and tile edges are met with small inputs
+        import kernels.cpu.feed_forward as feed_forward
+        import kernels.cpu.linear as linear
         import kernels.cpu.linear_cross_entropy as chunked
+
+        linear.ROWS = feed_forward.ROWS = linear.COLUMNS = linear.WEIGHT_ROWS = feed_forward.WEIGHT_ROWS = 4
 
         # a row or two a chunk, a word or two a block, several tasks
         chunked.BUFFER_BYTES, chunked.WORDS, chunked.FEW = 150, 2, 2
@@ -226,17 +250,16 @@ def main(tier: str) -> int:
     else:
         kernels.use("numpy")
         found = rule_mutants() if tier == "autograd" else kernel_mutants("reference")
-    total, survivors, rules, excused = 0, [], set(), 0
+    total, survivors, rules, set_aside = 0, [], set(), 0
     for rule, description, survived in found:
-        # without compilation NumPy multiplies, and nobody looks at the address of the library's routine
-        if (rule, description) in EQUIVALENT or description.endswith(": blas"):
-            excused += 1
+        if excused(rule, description):
+            set_aside += 1
             continue
         total += 1
         rules.add(rule)
         if survived:
             survivors.append(f"{rule}: {description}")
-    print(json.dumps({"rules": len(rules), "mutants": total, "equivalent": excused, "survivors": survivors}))
+    print(json.dumps({"rules": len(rules), "mutants": total, "equivalent": set_aside, "survivors": survivors}))
     return 1 if survivors else 0
 
 

@@ -592,3 +592,67 @@ def test_the_callers_gradient_is_neither_kept_nor_changed(backend):
     (x + 0.0).backward(given)
     x.grad.data[...] = 7.0
     assert given.tolist() == [1.0, 2.0, 3.0]
+
+
+# ---------------------------------------------------------------------------------------------------- who holds what
+
+
+def test_a_tensor_is_made_of_a_copy(backend):
+    given = np.array([1.0, 2.0])
+    x = Tensor(given, requires_grad=True)
+    y = (x * x).sum()
+    given[:] = 9
+    y.backward()
+    assert x.numpy().tolist() == [1, 2] and x.grad.numpy().tolist() == [2, 4]
+
+
+def test_a_lent_array_changed_too_early_is_found(backend):
+    """An optimizer's step between forward and backward, for instance; before and after, it is nobody's business."""
+    x = leaf([1.0, 2.0])
+    early = (x * x).sum()
+    x.lend()[...] += 1
+    with pytest.raises(AutogradError, match="changed in place"):
+        early.backward()
+    (x * x).sum().backward()
+    assert x.grad.numpy().tolist() == [4, 6]
+    x.lend()[...] += 1
+    assert not x.memory.seen and x.numpy().tolist() == [3, 4]
+
+
+SLICINGS = {
+    "rows that fill the array": [0, 1, slice(2, 4)],
+    "out of order, from the end": [-1, slice(1, 3), 0],
+    "with a gap": [0, slice(2, 4)],
+    "overlapping": [slice(0, 3), slice(1, 4)],
+    "as many rows as there are, one twice": [0, 1, 1, 2],
+    "steps": [slice(None, None, 2), slice(1, None, 2)],
+    "backwards": [slice(None, None, -1)],
+    "empty": [slice(2, 2), slice(0, 4), slice(3, 1)],
+    "columns": [(slice(None), 1), (Ellipsis, 2), (None, 0)],
+    "arrays among slices": [np.array([3, 3, 0]), slice(0, 4), np.int64(2)],
+}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("keys", SLICINGS.values(), ids=SLICINGS)
+@pytest.mark.parametrize("also_whole", [False, True])
+def test_gradients_of_slices_add_up(backend, keys, turned, also_whole):
+    """Against zeros with every slice's gradient added where it was read."""
+    rng = np.random.default_rng(0)
+    x = leaf(rng.standard_normal((3, 4) if turned else (4, 3)))
+    whole = x.T if turned else x
+    expected, loss = np.zeros((4, 3)), (whole * 5.0).sum() if also_whole else 0.0
+    expected += 5.0 if also_whole else 0.0
+    for key in keys:
+        part = whole[key]
+        factor = rng.standard_normal(part.shape)
+        loss = loss + (part * Tensor(factor)).sum()
+        np.add.at(expected, key, factor)
+    loss.backward()
+    np.testing.assert_allclose(x.grad.numpy(), expected.T if turned else expected, rtol=1e-12)
+
+
+def test_a_single_number_can_be_indexed(backend):
+    x = leaf(3.0)
+    (x[...] * x[()]).backward()
+    assert x.grad.item() == 6

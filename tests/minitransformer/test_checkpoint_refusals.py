@@ -278,6 +278,23 @@ def test_a_model_is_not_made_of_absurd_settings(run, name, value):
     assert "\n" not in str(error.value)
 
 
+def test_a_checkpoint_from_before_a_setting_was_added_means_its_default(run):
+    """Models were causal before `causal` existed. The same holds for no other setting: there it would be a guess."""
+    before = digest(load_model(run)[0].state_dict())
+
+    def forget(name):
+        return lambda document: document["model"]["config"].pop(name) and None
+
+    edit(run, forget("causal"))
+    assert "causal" not in find(run).model["config"]
+    model, _ = load_model(run)
+    assert model.config()["causal"] is True and model.base.causal is True
+    assert digest(model.state_dict()) == before
+    refused(run, "another model: causal was True, now False", tiny_model(causal=False))
+    edit(run, forget("activation"))
+    refused(run, "another model: activation was None, now 'relu'")
+
+
 def test_errors_survive_worker_processes():
     error = CheckpointError("a\nb", "found", "advice")
     assert str(copy.copy(error)) == str(error) == "a\\nb: found; advice"

@@ -8,7 +8,17 @@ import pytest
 import autograd.functional as F
 import kernels
 from autograd import Tensor
-from minitransformer.layers import DecoderLayer, Dropout, EncoderLayer, Head, LayerNorm, Linear, MultiheadAttention
+from minitransformer.layers import (
+    DecoderLayer,
+    Dropout,
+    EncoderLayer,
+    Head,
+    LayerNorm,
+    Linear,
+    MultiheadAttention,
+    Stack,
+    rows_at,
+)
 from minitransformer.module import DropoutSeeds, Init, Module, Parameter
 from minitransformer.positions import Positions, positional_encoding
 
@@ -231,6 +241,27 @@ def test_attention_is_what_the_loops_say(backend, causal, cross):
     got = layer(x, memory, is_causal=causal, key_lengths=lengths).numpy()
     expected = attention_by_loops(layer, x.numpy(), (x if memory is None else memory).numpy(), causal, lengths)
     np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-12)  # float64, under a hundred operations
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("lengths", [None, [5, 3, 1]])
+def test_one_position_alone_is_what_it_is_among_the_others(backend, norm_first, causal, lengths):
+    """The last layer asked for one position of each row: values and every gradient as if all had been computed."""
+    init = Init(3, "float64")
+    stack = Stack([EncoderLayer(6, 2, 5, norm_first=norm_first, init=init) for _ in range(2)], 6, init=init)
+    positions, options = np.array([4, 2, 0]), {"is_causal": causal, "key_lengths": lengths}
+    outcome = []
+    for only in (None, positions):
+        x = Parameter(input_of(3, 5, 6, dtype=np.float64).numpy())
+        stack.zero_grad()
+        y = stack(x, only=only, **options)
+        read = rows_at(y, positions) if only is None else y
+        assert read.shape == (3, 1, 6)
+        (read * input_of(3, 1, 6, seed=2, dtype=np.float64)).sum().backward()
+        outcome.append([read.numpy(), x.grad.numpy(), *(p.grad.numpy() for p in stack.parameters())])
+    for whole, alone in zip(*outcome, strict=True):
+        np.testing.assert_allclose(alone, whole, rtol=1e-9, atol=1e-12)  # the same sums in another order
 
 
 @pytest.mark.parametrize("norm_first", [False, True])

@@ -1,0 +1,361 @@
+"""Is this engine's training PyTorch's training? The labs' language model is trained in both, side by side.
+
+Both start from the same weights and see the same batches of French text: Adam at 3e-4, gradients clipped at a norm of
+0.5, float32, as many threads. They take turns step by step. A third run is our engine again, from weights that differ
+in their last bit: how far it strays from the first shows what rounding alone does.
+
+What is not the same: the order of sums, and the clip, which divides by the norm here and by the norm + 1e-6 there.
+
+  python -m lessons.results.same_curve --text runs/novels/lab.txt --dict dict.txt --sentencepiece french.model
+  python -m lessons.results.same_curve --draw        draws same_curve.png again, from same_curve.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import math
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, islice
+from pathlib import Path
+from statistics import median
+from typing import Any, Protocol
+
+import numpy as np
+
+from lessons.results.figures import environment, load_record, rounded, run_script, save_figure, save_record
+from minitransformer import presets
+from minitransformer.bench.ours import threads
+from minitransformer.cli import UserError
+from minitransformer.optim import Adam, clip_grad_norm
+from minitransformer.progress import Pace, Progress, Status, progress_on
+from minitransformer.tasks.runs import built
+from minitransformer.text import LabTokenizer, LanguageModelBatches, read_documents
+from minitransformer.training.interrupts import Interrupts
+
+NAME = "same_curve"
+ROWS, MAX_LEN, LR, CLIP = 16, 512, 3e-4, 0.5  # the labs' settings
+SEED, NUDGE_SEED = 0, 1
+AIM = 1e-3  # relative difference of the losses
+FLOOR = 3e-8  # half a unit in the last place of a float32: differences of zero are drawn here
+KEY_BIAS = "in_proj_bias, keys"
+
+Weights = Mapping[str, np.ndarray]
+Curves = dict[str, dict[str, list[float]]]  # run → loss, gradient_norm, seconds → a number for each step
+
+
+class Run(Protocol):
+    def step(self, batch: Any) -> tuple[float, float]: ...  # loss, norm of the gradient before clipping
+    def weights(self) -> Weights: ...
+
+
+class Engine:
+    """One training run of our engine."""
+
+    def __init__(self, model: Any, lr: float, clip: float):
+        self.model, self.clip, self.optimizer = model, clip, Adam(model.parameters(), lr=lr)
+
+    def step(self, batch: Any) -> tuple[float, float]:
+        self.optimizer.zero_grad()
+        loss = self.model.loss(batch.ids, batch.targets, ignore_index=batch.ignore)
+        loss.backward()
+        norm = clip_grad_norm(self.model.parameters(), self.clip)
+        self.optimizer.step()
+        return loss.item(), norm
+
+    def weights(self) -> Weights:
+        return self.model.state_dict()
+
+
+def nudged(model: Any) -> Any:
+    """A model like this one, each weight times 1 ± 2⁻²⁴: that rounds to one of the two neighbours of a float32."""
+    rng = np.random.default_rng(NUDGE_SEED)
+    weights = model.state_dict()
+    for name, array in weights.items():
+        sign = rng.integers(0, 2, array.shape, dtype=np.int8) * 2 - 1
+        weights[name] = (array * (1 + sign * 2.0**-24)).astype(np.float32)
+    other = type(model).from_config(model.config())
+    other.load_state_dict(weights)
+    return other
+
+
+def torch_twin(model: Any) -> Run:
+    from lessons.results import torch_twin
+
+    torch_twin.use_threads(threads())
+    names = ("vocab_size", "d_model", "n_heads", "n_layers", "d_ff", "max_len")
+    sizes = {name: model.config()[name] for name in names}
+    return torch_twin.Twin(sizes, model.state_dict(), LR, CLIP)
+
+
+# ----------------------------------------------------------------------------------------------------- the experiment
+
+
+def batches_of(documents: Sequence[np.ndarray]) -> Iterator[Any]:
+    batches = built(LanguageModelBatches, documents, rows=ROWS, max_len=MAX_LEN, seed=SEED)
+    for epoch in count():
+        yield from batches.epoch(epoch)
+
+
+def take_turns(runs: Mapping[str, Run], batches: Iterator[Any], steps: int, progress: Progress) -> tuple[Curves, int]:
+    """Every run makes step 1, then every run step 2, and so on; with the signal that ended it early, or 0."""
+    curves: Curves = {name: {"loss": [], "gradient_norm": [], "seconds": []} for name in runs}
+    pace = Pace()
+    with Interrupts() as interrupts:
+        for step, batch in enumerate(islice(batches, steps), 1):
+            if interrupts.signal:
+                break
+            for name, run in runs.items():
+                start = time.perf_counter()
+                loss, norm = run.step(batch)
+                seconds = time.perf_counter() - start
+                if not math.isfinite(loss + norm):
+                    raise UserError(f"{name}: loss {loss}, gradient norm {norm} at step {step}: nothing to compare")
+                for curve, value in zip(curves[name].values(), (loss, norm, seconds), strict=True):
+                    curve.append(value)
+            pace.add(len(runs) * int(batch.lengths.sum()), {})
+            losses = {name: curve["loss"][-1] for name, curve in curves.items()}
+            left = (steps - step) * pace.seconds_per_step()
+            progress.update(Status(step, steps, 0, losses, pace.tokens_per_second(), left))
+    progress.close()
+    return curves, interrupts.signal or 0
+
+
+def apart(ours: Sequence[float], others: Sequence[float]) -> list[float]:
+    """The relative difference at each step."""
+    return [abs(a - b) / abs(a) for a, b in zip(ours, others, strict=True)]
+
+
+def tensors(weights: Weights) -> dict[str, np.ndarray]:
+    """The weights by name, with the packed projections of queries, keys and values told apart."""
+    parts = {}
+    for name, array in weights.items():
+        if "in_proj_" in name:
+            for kind, part in zip(("queries", "keys", "values"), np.split(array, 3), strict=True):
+                parts[f"{name}, {kind}"] = part
+        else:
+            parts[name] = array
+    return parts
+
+
+def distances(ours: Weights, others: Weights) -> dict[str, float]:
+    """|ours - other| / |ours| of each tensor."""
+
+    def distance(a: np.ndarray, b: np.ndarray) -> float:
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        return float(np.linalg.norm(a - b) / max(np.linalg.norm(a), 1e-300))
+
+    others = tensors(others)
+    return {name: distance(array, others[name]) for name, array in tensors(ours).items()}
+
+
+def record_of(curves: Curves, start: Weights, ends: Mapping[str, Weights]) -> dict[str, Any]:
+    """Everything measured, and the figures that sum it up."""
+    ours = curves["ours"]
+    others = [name for name in curves if name != "ours"]
+    differences = {name: apart(ours["loss"], curves[name]["loss"]) for name in others}
+    weights = {name: distances(ends["ours"], ends[name]) for name in others}
+    moved = distances(ends["ours"], start)
+    figures = {name: summary(differences[name], weights[name]) for name in others}
+    return rounded(
+        {
+            "figures": figures | {"speed": speed(curves)},
+            "loss_differences": differences,
+            "weight_differences": weights | {"moved_since_the_start": moved},
+            "curves": curves,
+        }
+    )
+
+
+def summary(differences: list[float], weights: Mapping[str, float]) -> dict[str, Any]:
+    """A key's bias adds the same number to all scores of a row, and the softmax ignores it: its gradient is zero but
+    for rounding, and Adam makes whole steps of that. The function does not depend on it, so it is counted apart."""
+    largest = max(differences)
+    counted = {name: value for name, value in weights.items() if not name.endswith(KEY_BIAS)}
+    worst = max(counted, key=counted.__getitem__)
+    return {
+        "loss_first_step": differences[0],
+        "loss_median": median(differences),
+        "loss_largest": largest,
+        "loss_largest_at_step": differences.index(largest) + 1,
+        "weights_largest": counted[worst],
+        "weights_largest_in": worst,
+        "key_biases_largest": max(value for name, value in weights.items() if name.endswith(KEY_BIAS)),
+    }
+
+
+def speed(curves: Curves) -> dict[str, float]:
+    """Medians over the steps; the first is left out where there are more, for it compiles."""
+    ours, theirs = (curves[name]["seconds"][1:] or curves[name]["seconds"] for name in ("ours", "pytorch"))
+    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
+    return {"ours_seconds": median(ours), "pytorch_seconds": median(theirs), "pytorch_over_ours": median(ratios)}
+
+
+# ---------------------------------------------------------------------------------------------------------- the figure
+
+
+def draw(record: Mapping[str, Any], path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    from lessons import style
+
+    style.apply()
+    figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(7.2, 6.2), height_ratios=[3, 2])
+    _curves(above, record, style)
+    _differences(below, record, style)
+    save_figure(figure, path)
+    plt.close(figure)
+
+
+def _curves(axes: Any, record: Mapping[str, Any], style: Any) -> None:
+    ours, theirs = (record["curves"][name]["loss"] for name in ("ours", "pytorch"))
+    steps = range(1, len(ours) + 1)
+    axes.plot(steps, ours, color=style.BLUE, alpha=0.35, linewidth=6, linestyle="-", label="this engine")
+    axes.plot(steps, theirs, color="#1a1a1a", linewidth=1, linestyle="-", label="PyTorch")
+    axes.set_ylabel("loss (nats per piece)")
+    axes.set_title(f"{record['settings']['weights']:,} weights, the same batches, the same curve", loc="left")
+    axes.legend(loc="upper right")
+
+
+def _differences(axes: Any, record: Mapping[str, Any], style: Any) -> None:
+    labels = {
+        "perturbed": ("this engine from weights that differ in the last bit", style.ORANGE, "s"),
+        "pytorch": ("PyTorch", style.BLUE, "o"),
+    }
+    for name, (label, colour, marker) in labels.items():
+        if name in record["loss_differences"]:
+            values = np.maximum(record["loss_differences"][name], FLOOR)
+            steps = np.arange(1, len(values) + 1)
+            axes.plot(steps, values, marker, color=colour, markersize=2.6, alpha=0.45, markeredgewidth=0)
+            axes.plot(steps, _smooth(values), color=colour, linestyle="-", linewidth=1.8, label=label)
+    axes.axhline(AIM, color=style.GREY, linewidth=1, linestyle="--")
+    axes.annotate("1e-3", (1, AIM), (0, 3), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right")
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=FLOOR / 1.5)
+    axes.set_xlabel("optimiser steps")
+    axes.set_ylabel("|difference| / loss")
+    axes.set_title("How far from this engine's loss", loc="left")
+    axes.legend(loc="upper left")
+
+
+def _smooth(values: np.ndarray, reach: int = 7) -> list[float]:
+    """The median of a window around each step."""
+    return [float(np.median(values[max(0, i - reach) : i + reach + 1])) for i in range(len(values))]
+
+
+# ---------------------------------------------------------------------------------------------------- the command line
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    return run_script(NAME, lambda: redraw(options) if options.draw else experiment(options))
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=NAME, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--text", metavar="FILE", help="one document a line; .spm if already cut into pieces")
+    parser.add_argument("--dict", metavar="FILE", help="the labs' dictionary of pieces")
+    parser.add_argument("--sentencepiece", metavar="FILE", help="the model that cuts text into those pieces")
+    parser.add_argument("--steps", type=int, default=300, help="how many (default: 300)")
+    parser.add_argument(
+        "--perturbed", action=argparse.BooleanOptionalAction, default=True, help="the third run (default: yes)"
+    )
+    parser.add_argument("--draw", action="store_true", help="only draw the figure again, from the record")
+    parser.add_argument(
+        "--out", metavar="FOLDER", type=Path, default=Path(__file__).parent, help="default: beside this script"
+    )
+    return parser
+
+
+def redraw(options: argparse.Namespace) -> int:
+    path = options.out / f"{NAME}.png"
+    draw(load_record(options.out / f"{NAME}.json"), path)
+    print(f"drawn: {path}")
+    return 0
+
+
+def experiment(options: argparse.Namespace) -> int:
+    check(options)
+    texts, documents, vocabulary = read(options)
+    model: Any = presets.build("lab", vocab_size=vocabulary, seed=SEED)
+    start = model.state_dict()
+    runs: dict[str, Run] = {"ours": Engine(model, LR, CLIP), "pytorch": torch_twin(model)}
+    if options.perturbed:
+        runs["perturbed"] = Engine(nudged(model), LR, CLIP)
+    curves, stopped = take_turns(runs, batches_of(documents), options.steps, progress_on())
+    if not curves["ours"]["loss"]:
+        raise UserError("stopped before the first step: nothing to write")
+    settings = settings_of(options, model, texts)
+    record = {"settings": settings, **environment()} | record_of(
+        curves, start, {name: run.weights() for name, run in runs.items()}
+    )
+    options.out.mkdir(parents=True, exist_ok=True)
+    save_record(record, options.out / f"{NAME}.json")
+    draw(record, options.out / f"{NAME}.png")
+    report(record)
+    return 128 + stopped if stopped == signal.SIGINT else min(stopped, 1)
+
+
+def check(options: argparse.Namespace) -> None:
+    """What is missing is said before the text is read."""
+    if options.text is None or options.dict is None:
+        raise UserError("give the text and its dictionary: --text FILE --dict FILE (or --draw, to draw again)")
+    if options.sentencepiece is None and not options.text.endswith(".spm"):
+        raise UserError(f"--dict numbers pieces, but {options.text} is text: give --sentencepiece FILE to cut it")
+    if options.steps < 1:
+        raise UserError(f"--steps {options.steps}: give at least 1")
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise UserError("this experiment needs PyTorch: pip install 'minitransformer[bench]'") from None
+
+
+def read(options: argparse.Namespace) -> tuple[list[str], list[np.ndarray], int]:
+    """The texts, their ids, and the size of the vocabulary."""
+    tokenizer = built(LabTokenizer.from_files, options.dict, options.sentencepiece)
+    texts = read_documents(options.text)
+    return texts, tokenizer.encode_all(texts, in_pieces=options.text.endswith(".spm")), tokenizer.vocab_size
+
+
+def settings_of(options: argparse.Namespace, model: Any, texts: list[str]) -> dict[str, Any]:
+    return {
+        "preset": "lab",
+        "weights": model.num_parameters(),
+        "vocabulary": model.config()["vocab_size"],
+        "dtype": "float32",
+        "rows": ROWS,
+        "max_len": MAX_LEN,
+        "optimizer": "Adam",
+        "lr": LR,
+        "clip": CLIP,
+        "threads": threads(),
+        "seeds": {"weights": SEED, "batches": SEED, "last_bits": NUDGE_SEED},
+        "steps_asked": options.steps,
+        "text": Path(options.text).name,
+        "documents": len(texts),
+        "sha256_of_documents": hashlib.sha256("\n".join(texts).encode()).hexdigest(),
+    }
+
+
+def report(record: Mapping[str, Any]) -> None:
+    curves, figures = record["curves"], record["figures"]
+    print(f"{len(curves['ours']['loss'])} steps of {record['settings']['weights']:,} weights")
+    for name, curve in curves.items():
+        print(f"  {name:10} loss {curve['loss'][0]:.4f} → {curve['loss'][-1]:.4f}")
+    print("relative difference from ours: first step, median, largest; weights; biases of keys")
+    for name in list(curves)[1:]:
+        f = figures[name]
+        loss = f"{f['loss_first_step']:.1e}, {f['loss_median']:.1e}, {f['loss_largest']:.1e}"
+        print(f"  {name:10} {loss}; {f['weights_largest']:.1e}; {f['key_biases_largest']:.1e}")
+    s = figures["speed"]
+    times = f"ours {s['ours_seconds']:.2f}, PyTorch {s['pytorch_seconds']:.2f}"
+    print(f"seconds a step (median): {times}; PyTorch takes {s['pytorch_over_ours']:.2f} times as long")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""Shows what a masked language model makes of gaps in a text it was not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from autograd import no_grad
+from minitransformer.text import BASE_SPECIALS
+from minitransformer.text.batches import with_start
+from minitransformer.text.bert_batches import CHOSEN, ordinary_words
+
+from .wording import Wording
+
+_SHOWN = 20  # words of a text: what fits a line
+
+
+def filled(model: Any, wording: Wording, documents: Sequence[Any], n: int) -> list[str]:
+    """The beginnings of the first n texts that have a word to hide: "the [MASK] sleeps → cat (it was: dog)"."""
+    tokenizer = wording.tokenizer
+    starts = [with_start(document, min(_SHOWN + 1, model.config()["max_len"])) for document in documents[: 20 * n]]
+    usable = [ids for ids in starts if len(ordinary_words(ids, tokenizer))]
+    return [_filled(model, wording, ids) for ids in usable[:n]]
+
+
+def _filled(model: Any, wording: Wording, ids: np.ndarray) -> str:
+    tokenizer, words = wording.tokenizer, ordinary_words(ids, wording.tokenizer)
+    count = max(1, round(CHOSEN * len(words)))
+    chosen = np.sort(np.random.default_rng(0).permutation(words)[:count])
+    gaps = ids.copy()
+    gaps[chosen] = tokenizer.special("[MASK]")
+    model.eval()
+    with no_grad():
+        scores = model(gaps[None]).numpy()[0, chosen]
+    first, last = len(BASE_SPECIALS), tokenizer.first_extra  # a special is no guess
+    guesses = first + scores[:, first:last].argmax(axis=1)
+    guessed, hidden = (", ".join(_shown(tokenizer, token) for token in row) for row in (guesses, ids[chosen]))
+    return f"{wording.decode(gaps[1:], keep_specials=True)} → {guessed} (it was: {hidden})"
+
+
+def _shown(tokenizer: Any, token: int) -> str:
+    """A piece as text; one that is a space alone by its own name."""
+    return tokenizer.decode([token]) or tokenizer.piece(token)
