@@ -54,13 +54,24 @@ class Classifier(Model):
 
     @classmethod
     def from_language_model(
-        cls, lm: LanguageModel, n_classes: int = 2, *, pooling: str = "last", seed: int = 0, share: bool = False
+        cls,
+        lm: LanguageModel,
+        n_classes: int = 2,
+        *,
+        pooling: str = "last",
+        seed: int = 0,
+        share: bool = False,
+        dropout: float | None = None,
     ) -> Self:
         """The same base under a new head.
 
         The base is copied bit for bit, so that training the classifier leaves the language model as it is; with
-        share=True both use the same weights."""
+        share=True both use the same weights. A dropout of its own may be given to a copy: few labels want more."""
+        if share and dropout is not None:
+            raise ValueError("a shared base keeps its dropout; give share=False to choose another")
         config = {name: value for name, value in lm.config().items() if name != "tie_weights"}
+        if dropout is not None:
+            config["dropout"] = dropout
         classifier = cls(**config | {"n_classes": n_classes, "pooling": pooling, "seed": seed}).to(lm.backend.name)
         if share:
             classifier.base = lm.base

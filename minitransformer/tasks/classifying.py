@@ -71,7 +71,7 @@ def _model(recipe: Recipe, options: Any, base: Trained | None, wording: Wording,
     pooling = options.pooling or ("mean" if both_sides else "last")
     head = {"pooling": pooling, "seed": options.seed, "n_classes": n_classes}
     if base is not None:
-        return built(Classifier.from_language_model, base.model, **head)
+        return built(Classifier.from_language_model, base.model, dropout=options.dropout, **head)
     return built(Classifier, wording.tokenizer.vocab_size, **recipe.model | head)
 
 

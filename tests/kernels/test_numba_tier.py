@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numba
@@ -244,3 +245,17 @@ def test_large_arrays_are_used_again_only_when_nobody_holds_them():
     assert address in {recycled(shape, np.float32).ctypes.data, recycled(shape, np.float32).ctypes.data}
     small = recycled((3,), np.float32)
     assert small.shape == (3,) and small.base is None
+
+
+def test_a_long_sequence_needs_no_square_of_memory():
+    """16,384 positions, whose scores alone would be 1 GB: both ways take less than 100 MB, results included."""
+    q = np.random.default_rng(0).standard_normal((1, 1, 16384, 64), dtype=np.float32)
+    numba_kernels = kernels.backend("numba")
+    options = (None, True, 0, 0.125, 0.0, 0)
+    numba_kernels.attention_backward(q, q, q, q, *numba_kernels.attention(q, q, q, *options), *options)  # compiles
+    tracemalloc.start()
+    out, lse = numba_kernels.attention(q, q, q, *options)
+    gradients = numba_kernels.attention_backward(q, q, q, q, out, lse, *options)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(gradients) == 3 and peak < 100e6, f"{peak / 1e6:.0f} MB"

@@ -206,6 +206,15 @@ def test_a_shared_base_is_the_same_object():
     assert lm.rng_state() == classifier.rng_state() != small("LanguageModel").rng_state()
 
 
+def test_a_copied_base_may_have_a_dropout_of_its_own():
+    lm = LanguageModel(11, 8, 2, 1, 8, dropout=0.1)
+    assert Classifier.from_language_model(lm).config()["dropout"] == 0.1
+    swapped = Classifier.from_language_model(lm, dropout=0.5)
+    assert swapped.config()["dropout"] == swapped.base.dropout.p == 0.5 and lm.base.dropout.p == 0.1
+    with pytest.raises(ValueError, match="a shared base keeps its dropout"):
+        Classifier.from_language_model(lm, share=True, dropout=0.5)
+
+
 def test_heads_differ_by_seed_only():
     lm = small("LanguageModel")
     one, same, other = (Classifier.from_language_model(lm, seed=seed).head.weight.numpy() for seed in (1, 1, 2))
