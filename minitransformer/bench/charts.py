@@ -30,7 +30,7 @@ def bars(results: list[dict[str, Any]], machine: str, path: Path) -> None:
     axes.barh(range(len(shown)), [r["ratio"] for r in shown], color=colours, height=0.62)
     for row, r in enumerate(shown):
         axes.plot([r["target"]] * 2, [row - 0.38, row + 0.38], color="black", lw=1.6)
-        axes.text(r["ratio"] + 0.03, row, f"{r['ratio']:.2f}×", va="center", fontsize=9)
+        axes.text(max(r["ratio"], r["target"]) + 0.05, row, f"{r['ratio']:.2f}×", va="center", fontsize=9)
     axes.axvline(1, color=GREY, lw=1, ls=":")
     axes.set_yticks(range(len(shown)), [r["title"] for r in shown], fontsize=9)
     axes.set_xlim(0, max(r["ratio"] for r in shown) * 1.12)
