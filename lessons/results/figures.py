@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import platform
 import re
 import sys
@@ -31,6 +32,11 @@ def environment() -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             versions[name] = "not installed"
     return {"machine": machine.description(), "backend": kernels.current().name, "versions": versions}
+
+
+def load() -> float | None:
+    """How many threads of all programs want to run, on average over the last minute; None where nobody counts."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
 def rounded(value: Any, digits: int = 5) -> Any:

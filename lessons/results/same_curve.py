@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lessons.results.figures import environment, load_record, rounded, run_script, save_figure, save_record
+from lessons.results.figures import environment, load, load_record, rounded, run_script, save_figure, save_record
 from minitransformer import presets
 from minitransformer.bench.ours import threads
 from minitransformer.cli import UserError
@@ -46,7 +46,7 @@ FLOOR = 3e-8  # half a unit in the last place of a float32: differences of zero 
 KEY_BIAS = "in_proj_bias, keys"
 
 Weights = Mapping[str, np.ndarray]
-Curves = dict[str, dict[str, list[float]]]  # run → loss, gradient_norm, seconds → a number for each step
+Curves = dict[str, dict[str, list[float]]]  # run → loss, gradient_norm, seconds, cpu_seconds → a number for each step
 
 
 class Run(Protocol):
@@ -104,19 +104,19 @@ def batches_of(documents: Sequence[np.ndarray]) -> Iterator[Any]:
 
 def take_turns(runs: Mapping[str, Run], batches: Iterator[Any], steps: int, progress: Progress) -> tuple[Curves, int]:
     """Every run makes step 1, then every run step 2, and so on; with the signal that ended it early, or 0."""
-    curves: Curves = {name: {"loss": [], "gradient_norm": [], "seconds": []} for name in runs}
+    curves: Curves = {name: {"loss": [], "gradient_norm": [], "seconds": [], "cpu_seconds": []} for name in runs}
     pace = Pace()
     with Interrupts() as interrupts:
         for step, batch in enumerate(islice(batches, steps), 1):
             if interrupts.signal:
                 break
             for name, run in runs.items():
-                start = time.perf_counter()
+                start, cpu = time.perf_counter(), time.process_time()
                 loss, norm = run.step(batch)
-                seconds = time.perf_counter() - start
+                seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
                 if not math.isfinite(loss + norm):
                     raise UserError(f"{name}: loss {loss}, gradient norm {norm} at step {step}: nothing to compare")
-                for curve, value in zip(curves[name].values(), (loss, norm, seconds), strict=True):
+                for curve, value in zip(curves[name].values(), (loss, norm, seconds, cpu), strict=True):
                     curve.append(value)
             pace.add(len(runs) * int(batch.lengths.sum()), {})
             ours, theirs = (curves[name]["loss"][-1:] for name in ("ours", "pytorch"))
@@ -194,10 +194,14 @@ def summary(differences: list[float], norms: list[float], weights: Mapping[str, 
 
 
 def speed(curves: Curves) -> dict[str, float]:
-    """Medians over the steps; the first is left out where there are more, for it compiles."""
-    ours, theirs = (curves[name]["seconds"][1:] or curves[name]["seconds"] for name in ("ours", "pytorch"))
-    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
-    return {"ours_seconds": median(ours), "pytorch_seconds": median(theirs), "pytorch_over_ours": median(ratios)}
+    """Medians over the steps, by the clock and of all threads' work; the first step compiles, and is left out where
+    there are more. The ratio is taken step by step, for batches differ in length."""
+    figures: dict[str, float] = {}
+    for kind in ("seconds", "cpu_seconds"):
+        ours, theirs = (curves[name][kind][1:] or curves[name][kind] for name in ("ours", "pytorch"))
+        figures |= {f"ours_{kind}": median(ours), f"pytorch_{kind}": median(theirs)}
+        figures[f"pytorch_over_ours_{kind}"] = median(b / a for a, b in zip(ours, theirs, strict=True))
+    return figures
 
 
 # ---------------------------------------------------------------------------------------------------------- the figure
@@ -299,13 +303,13 @@ def experiment(options: argparse.Namespace) -> int:
         runs["perturbed"] = Engine(nudged(model), LR, CLIP)
     if options.double_norm:
         runs["pytorch_double_norm"] = torch_twin(model, double_norm=True)
+    before = load()
     curves, stopped = take_turns(runs, batches_of(documents), options.steps, progress_on())
     if not curves["ours"]["loss"]:
         raise UserError("stopped before the first step: nothing to write")
     settings = settings_of(options, model, texts)
-    record = {"settings": settings, **environment()} | record_of(
-        curves, start, {name: run.weights() for name, run in runs.items()}
-    )
+    record = {"settings": settings, **environment(), "load": rounded({"before": before, "at_the_end": load()})}
+    record |= record_of(curves, start, {name: run.weights() for name, run in runs.items()})
     options.out.mkdir(parents=True, exist_ok=True)
     save_record(record, options.out / f"{NAME}.json")
     draw(record, options.out / f"{NAME}.png")
@@ -365,7 +369,15 @@ def report(record: Mapping[str, Any]) -> None:
         print(f"  {name:20} {', '.join(f'{figures[name][column]:.1e}' for column in columns)}")
     s = figures["speed"]
     times = f"ours {s['ours_seconds']:.2f}, PyTorch {s['pytorch_seconds']:.2f}"
-    print(f"seconds a step (median): {times}; PyTorch takes {s['pytorch_over_ours']:.2f} times as long")
+    print(f"seconds a step (median): {times}; PyTorch takes {s['pytorch_over_ours_seconds']:.2f} times as long")
+    if crowded(record):
+        print("  but others were at work on this machine, and the times say little")
+
+
+def crowded(record: Mapping[str, Any]) -> bool:
+    """Whether other programs wanted the processor too; at the end our own threads are in the count."""
+    before, end = record["load"].values()
+    return before is not None and max(before, end - record["settings"]["threads"]) > 0.5
 
 
 if __name__ == "__main__":

@@ -46,7 +46,10 @@ class _Worker:
         line = self.process.stdout.readline()
         if not line:
             raise UserError(f"{self.side.name} failed on case {self.case.name} (its message is above)")
-        return json.loads(line)
+        answer = json.loads(line)
+        if isinstance(answer, dict) and "error" in answer:
+            raise UserError(answer["error"])
+        return answer
 
     def round(self) -> None:
         assert self.process.stdin is not None

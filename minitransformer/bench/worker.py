@@ -13,6 +13,7 @@ import sys
 import time
 
 from minitransformer.bench.cases import CASES
+from minitransformer.cli import UserError
 
 
 def prepare(case_name: str, side: str, data: str | None):
@@ -57,3 +58,5 @@ if __name__ == "__main__":
         main(*sys.argv[1:])
     except KeyboardInterrupt:
         sys.exit(130)
+    except UserError as error:
+        print(json.dumps({"error": str(error)}), flush=True)

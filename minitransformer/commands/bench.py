@@ -101,7 +101,7 @@ def _tell(text: str) -> None:
 
 
 def _run_case(case: Any, sides: list[str], arguments: argparse.Namespace) -> dict[str, Any]:
-    from minitransformer.bench.machine import sgemm_peak
+    from minitransformer.bench.machine import bandwidth, sgemm_peak
     from minitransformer.bench.race import race
 
     contestants, peak = race(case, sides, arguments.data, arguments.rounds, _tell, sgemm_peak)
@@ -117,6 +117,7 @@ def _run_case(case: Any, sides: list[str], arguments: argparse.Namespace) -> dic
         result["peak"] = peak
     if case.name == "generate":
         result["bandwidth"] = _generation_traffic() * case.sizes["words"] / ours.best / 1e9
+        result["memory"] = bandwidth()
     for side in contestants[1:]:
         key = "ratio" if side.name == "torch" else "ratio_compiled"
         result[key] = side.best / ours.best
@@ -142,6 +143,9 @@ def _line(result: dict[str, Any]) -> str:
         parts.append(f"compiled {_time(result['compiled']['best'])}, ratio {result['ratio_compiled']:.2f}")
     if "gflops" in result:
         parts.append(f"{result['gflops']:.0f} GFLOPS = {result['gflops'] / result['peak']:.0%} of sgemm")
+    if "bandwidth" in result:
+        share = f"{result['bandwidth'] / result['memory']:.0%} of the memory's {result['memory']:.0f}"
+        parts.append(f"weights are read at {result['bandwidth']:.0f} GB/s = {share}")
     return "; ".join(parts)
 
 

@@ -51,7 +51,7 @@ def test_a_run_differs_from_itself_by_nothing_and_from_a_nudged_one_by_rounding(
 def test_every_curve_has_every_step_and_the_weights_have_moved(record):
     for curve in record["curves"].values():
         assert {name: len(values) for name, values in curve.items()} == dict.fromkeys(
-            ("loss", "gradient_norm", "seconds"), STEPS
+            ("loss", "gradient_norm", "seconds", "cpu_seconds"), STEPS
         )
     moved = record["weight_differences"]["moved_since_the_start"]
     assert len(moved) == 19 and all(value > 0 for value in moved.values())  # 15 tensors, two of them in three parts
@@ -83,6 +83,12 @@ def test_the_figure_needs_no_extra_runs(record, tmp_path):
     del short["loss_differences"]["perturbed"]
     same_curve.draw(short, tmp_path / "plain.png")
     assert (tmp_path / "plain.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("load, alone", [((0.1, 2.3), True), ((3, 2), False), ((0, 4.5), False), ((None, None), True)])
+def test_times_taken_in_a_crowd_are_known(load, alone):
+    record = {"settings": {"threads": 2}, "load": dict(zip(("before", "at_the_end"), load, strict=True))}
+    assert same_curve.crowded(record) is not alone
 
 
 def test_rounding_to_significant_digits():
@@ -147,7 +153,8 @@ def test_five_steps_beside_pytorch(files):
     record = figures.load_record(files / "out" / "same_curve.json")
     assert len(record["curves"]["pytorch"]["loss"]) == STEPS
     for name in ("pytorch", "pytorch_double_norm", "perturbed"):
-        # each loss is good to some 1e-7; a wrong eps, clip or mean would show at 1e-4 and more by the second step
+        # Each loss is good to some 1e-7. An eps of 1e-7 in Adam shows at 2e-5, a β₂ of 0.99, no clip, or a mean with
+        # the padding at 1e-4 and more. A clip at 0.6 does not show: Adam ignores a factor that all gradients share.
         assert record["figures"][name]["loss_largest"] < 1e-5, name
         assert record["figures"][name]["gradient_norm_first_step"] < 1e-5, name
     assert (files / "out" / "same_curve.png").exists()
