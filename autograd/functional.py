@@ -272,7 +272,7 @@ class LinearCrossEntropy(Function):
     def forward(self, x, weight, bias, targets, *options):
         wanted = any(self.needs)
         loss, dx, *others = self.kernels.linear_cross_entropy(rows(x), weight, bias, targets, *options, wanted)
-        self.save(dx.reshape(x.shape) if wanted else None, *others)
+        self.save(shaped(dx, x.shape) if wanted else None, *others)
         return loss
 
     def backward(self, dloss):

@@ -224,10 +224,11 @@ def attention_backward(dout, q, k, v, out, lse, key_lengths, is_causal, query_of
     """dv = (p z)ᵀ dout;  ds = p (z dout vᵀ - Σ_d dout out);  dq = scale ds k;  dk = scale dsᵀ q, tile by tile"""
     heads, key_tiles = q.shape[0] * q.shape[1], -(-k.shape[2] // BLOCK)
     shares = max(1, min(SHARES // heads, key_tiles))
-    dq, dk, dv = fresh_like(q), fresh_like(k), fresh_like(v)
-    parts = dq[None] if shares == 1 else np.empty((shares, *q.shape), q.dtype)
+    dk, dv = fresh_like(k), fresh_like(v)
+    dq = fresh_like(q) if shares == 1 else None
+    parts = np.empty((shares, *q.shape), q.dtype) if dq is None else dq[None]
     for array in (parts, dk, dv):
         array[...] = 0
     options = _options(q, k, key_lengths, is_causal, query_offset, scale, dropout_p, seed)
     _backward(*(any_layout(x) for x in (parts, dk, dv, dout, q, k, v, out)), contiguous(lse), *options)
-    return dq if shares == 1 else parts.sum(axis=0), dk, dv
+    return parts.sum(axis=0) if dq is None else dq, dk, dv

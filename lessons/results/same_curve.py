@@ -216,6 +216,7 @@ def draw(record: Mapping[str, Any], path: Path) -> None:
     figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(7.2, 6.2), height_ratios=[3, 2])
     _curves(above, record, style)
     _differences(below, record, style)
+    figure.legend(*below.get_legend_handles_labels(), loc="outside lower center", ncols=3)  # no line runs under it
     save_figure(figure, path)
     plt.close(figure)
 
@@ -232,24 +233,24 @@ def _curves(axes: Any, record: Mapping[str, Any], style: Any) -> None:
 
 def _differences(axes: Any, record: Mapping[str, Any], style: Any) -> None:
     labels = {
-        "perturbed": ("this engine from weights that differ in the last bit", style.ORANGE),
-        "pytorch_double_norm": ("PyTorch, norm of the gradient summed in double", style.GREEN),
         "pytorch": ("PyTorch", style.BLUE),
+        "pytorch_double_norm": ("PyTorch, gradient norm in double", style.GREEN),
+        "perturbed": ("this engine, last bits changed", style.ORANGE),
     }
-    for name, (label, colour) in labels.items():
+    for (name, (label, colour)), dashes in zip(labels.items(), style.DASHES, strict=False):
         if name in record["loss_differences"]:
             values = np.maximum(record["loss_differences"][name], FLOOR)
             steps = np.arange(1, len(values) + 1)
-            axes.plot(steps, values, ".", color=colour, markersize=4, alpha=0.35, markeredgewidth=0)
-            axes.plot(steps, _smooth(values), color=colour, linestyle="-", linewidth=1.8, label=label)
+            axes.plot(steps, values, ".", color=colour, markersize=5, alpha=0.4, markeredgewidth=0)
+            axes.plot(steps, _smooth(values), color=colour, linestyle=dashes, label=label)
     axes.axhline(AIM, color=style.GREY, linewidth=1, linestyle="--")
     axes.annotate("1e-3", (1, AIM), (0, 3), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right")
     axes.set_yscale("log")
-    axes.set_ylim(bottom=FLOOR / 1.5)
+    axes.set_ylim(bottom=FLOOR / 1.5, top=max(2 * AIM, axes.get_ylim()[1]))
+    axes.margins(x=0.01)
     axes.set_xlabel("optimiser steps")
     axes.set_ylabel("|difference| / loss")
-    axes.set_title("How far from this engine's loss", loc="left")
-    axes.legend(loc="upper left")
+    axes.set_title("How far their losses are from this engine's", loc="left")
 
 
 def _smooth(values: np.ndarray, reach: int = 7) -> list[float]:
