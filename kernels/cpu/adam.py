@@ -31,5 +31,5 @@ def adam(param, grad, m, v, lr, beta1, beta2, eps, weight_decay, decoupled, step
     betas = number(beta1), number(1 - beta1), number(beta2), number(1 - beta2)
     _adam(changed[0], flat(grad), *changed[1:], *betas, rate, root, number(eps), shrink, decay)
     for target, new in zip((param, m, v), changed, strict=True):
-        if not target.flags.c_contiguous:  # a strided view was worked on as a copy
+        if not (target.flags.c_contiguous and target.flags.aligned):  # it was worked on as a copy
             target[...] = new.reshape(target.shape)

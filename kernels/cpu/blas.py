@@ -34,8 +34,9 @@ def _libraries():
 
 
 @cache
-def routine(dtype: np.dtype) -> tuple[int, int]:
+def routine(dtype: np.dtype | str) -> tuple[int, int]:
     """(address, bits of its integers) of the library's product for this dtype."""
+    dtype = np.dtype(dtype)  # a name will do: taken for the wrong one, it would multiply beyond the ends of its arrays
     letter, scalar = ("s", ctypes.c_float) if dtype == np.float32 else ("d", ctypes.c_double)
     paths = [library.filepath for library in _libraries()]
     paths += [path for path in [ctypes.util.find_library("Accelerate")] if path]  # macOS, which threadpoolctl omits

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from lessons.results import figures, same_curve
+from lessons.results import figures, same_curve, side_by_side
 from minitransformer.models import LanguageModel
 from minitransformer.progress import Silent
 
@@ -25,17 +25,17 @@ def tiny_runs():
     """Our engine stands in for PyTorch: the same run twice must not differ in a bit."""
     model = LanguageModel(**TINY)
     other = LanguageModel(**TINY)
-    runs = {"ours": model, "pytorch": other, "perturbed": same_curve.nudged(model)}
-    return {name: same_curve.Engine(one, same_curve.LR, same_curve.CLIP) for name, one in runs.items()}
+    runs = {"ours": model, "pytorch": other, "perturbed": side_by_side.nudged(model, seed=1)}
+    return {name: side_by_side.Engine(one, same_curve.LR, same_curve.CLIP) for name, one in runs.items()}
 
 
 @pytest.fixture(scope="module")
 def record():
     runs = tiny_runs()
     start = runs["ours"].weights()
-    curves, stopped = same_curve.take_turns(runs, same_curve.batches_of(documents()), STEPS, Silent())
+    curves, stopped = side_by_side.take_turns(runs, same_curve.batches_of(documents()), STEPS, Silent())
     assert not stopped
-    measured = same_curve.record_of(curves, start, {name: run.weights() for name, run in runs.items()})
+    measured = side_by_side.record_of(curves, start, {name: run.weights() for name, run in runs.items()})
     return {"settings": {"weights": 1000}, **figures.environment()} | measured
 
 
@@ -59,7 +59,7 @@ def test_every_curve_has_every_step_and_the_weights_have_moved(record):
 
 def test_nudging_moves_each_weight_to_a_neighbour():
     model = LanguageModel(**TINY)
-    before, after = model.state_dict(), same_curve.nudged(model).state_dict()
+    before, after = model.state_dict(), side_by_side.nudged(model, seed=1).state_dict()
     for name, array in before.items():
         # of a power of two, such as the norms' ones, the upper neighbour is a tie, which rounds to the weight itself
         away = np.abs(after[name].view(np.int32).astype(np.int64) - array.view(np.int32))
@@ -103,7 +103,7 @@ def test_ctrl_c_ends_after_the_step_with_what_there_is():
             if status.step == 2:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    curves, stopped = same_curve.take_turns(tiny_runs(), same_curve.batches_of(documents()), STEPS, Impatient())
+    curves, stopped = side_by_side.take_turns(tiny_runs(), same_curve.batches_of(documents()), STEPS, Impatient())
     assert stopped == signal.SIGINT
     assert {len(curve["loss"]) for curve in curves.values()} == {2}
 
