@@ -99,6 +99,7 @@ def run_pip(wheel: Wheel, folder: Path, line: Line, *, fresh: bool = False) -> N
                     continue
         except BaseException:  # Ctrl-C may have reached this process alone
             process.kill()
+            process.wait()  # after Ctrl-C, leaving `with` would wait for a quarter of a second only
             raise
     if process.returncode and NO_SPACE in output:
         raise OSError(errno.ENOSPC, NO_SPACE)

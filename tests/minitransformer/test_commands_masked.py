@@ -283,7 +283,7 @@ def finetuning(**changes):
     """What `classifying.task` makes of a base in runs/masked or, with base None, from scratch."""
     given = {"data": "labels.tsv", "valid": None, "label_column": None, "text_column": None, "pooling": None,
              "tokenizer": "words", "vocabulary": 100, "dict": None, "sentencepiece": None, "seed": 0,
-             "preset": "default", "word_dropout": None}  # fmt: skip
+             "preset": "default", "word_dropout": None, "dropout": None}  # fmt: skip
     base = changes.pop("base", open_model("runs/masked", "LanguageModel"))
     return classifying.task(recipes.FINETUNE["default"], SimpleNamespace(**given | changes), None, base)
 
