@@ -1,6 +1,6 @@
 """A number that tells whether an array is still what it was: how autograd notices a change in place. Reads x once.
 
-Each block of the array goes through LANES chains of xor and multiply side by side, which fit vector registers (30 GB/s
+Each block of the array goes through LANES chains of xor and multiply side by side, which fit vector registers (26 GB/s
 on two cores; four chains of 64-bit products, which do not, had 18). A step of a chain can be undone, so one changed
 word is always noticed, and several in one lane but for one case in four billion."""
 

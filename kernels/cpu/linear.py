@@ -1,7 +1,7 @@
 """y = x Wᵀ + b. Threads take blocks of the result: BLAS multiplies, and the bias is added while the block is in cache.
 
 Reads x and W once a block of the other, writes y once; 2 N C F flops. Backward is two such products: dx in blocks of
-rows, dW in blocks of its rows, whose owner also sums its part of the bias gradient.
+rows, whose owner also sums them for the bias while they are in the cache; dW in blocks of its rows.
 A few rows only (a model that generates word by word) are bound by reading W: dot products then, one sweep over W.
 """
 

@@ -1,6 +1,6 @@
 """Cuts the hundred French novels into training and held-out text: python -m lessons.results.novels NOVELS FOLDER
 
-Every twentieth novel is held out whole, so that no character of a validation paragraph has been met in training.
+Every twentieth novel is held out whole: a paragraph of a novel whose other half was read would be too easy.
 lab.txt has as many lines as the labs' file: 50,000 paragraphs, drawn from all the training novels.
 """
 
@@ -11,6 +11,9 @@ import random
 import sys
 from collections.abc import Iterable
 
+from lessons.results.figures import run_script
+from minitransformer.cli import UserError
+
 HELD_OUT = 20  # every so many novels, one is held out
 LAB_LINES = 50_000
 VALID_LINES = 1_000
@@ -18,11 +21,19 @@ VALID_LINES = 1_000
 
 def cut(novels: str, folder: str) -> dict[str, int]:
     """Writes train.txt, lab.txt and valid.txt, one paragraph a line, and returns how many lines each has."""
-    with open(novels, encoding="utf-8") as file:
-        books = [book.split("\n") for book in file.read().split("\n\n") if book.strip()]
+    try:
+        with open(novels, encoding="utf-8") as file:
+            books = [book.split("\n") for book in file.read().split("\n\n") if book.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"cannot read {novels} ({error}); give the file of novels, an empty line between them"
+        ) from None
     draw = random.Random(0)
     train = [line for n, book in enumerate(books) if n % HELD_OUT for line in _paragraphs(book)]
     held = [line for n, book in enumerate(books) if not n % HELD_OUT for line in _paragraphs(book)]
+    if len(train) < LAB_LINES or len(held) < VALID_LINES:
+        found = f"{len(train):,} paragraphs to learn from and {len(held):,} held out"
+        raise UserError(f"{novels}: {found}; at least {LAB_LINES:,} and {VALID_LINES:,} are needed")
     files = {"train": train, "lab": draw.sample(train, LAB_LINES), "valid": draw.sample(held, VALID_LINES)}
     os.makedirs(folder, exist_ok=True)
     for name, lines in files.items():
@@ -35,6 +46,13 @@ def _paragraphs(book: Iterable[str]) -> list[str]:
     return [line.strip() for line in book if line.strip()]
 
 
-if __name__ == "__main__":
-    for name, lines in cut(*sys.argv[1:]).items():
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 2:
+        raise UserError("give the file of novels and the folder to write to")
+    for name, lines in cut(*arguments).items():
         print(f"{name}.txt: {lines:,} paragraphs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_script("novels", lambda: main(sys.argv[1:])))

@@ -3,6 +3,7 @@
 import pytest
 
 from lessons.results import novels
+from minitransformer.cli import UserError
 
 BOOKS, PARAGRAPHS = 41, 7  # of 41 books, numbers 0, 20 and 40 are held out
 
@@ -40,3 +41,15 @@ def test_the_same_cut_every_time(cut, tmp_path):
     novels.cut(str(tmp_path / "novels.txt"), str(tmp_path / "again"))
     for name, lines in files.items():
         assert (tmp_path / "again" / f"{name}.txt").read_text(encoding="utf-8").splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [([], "give the file of novels"), (["nowhere", "x"], "cannot read nowhere"), (["few.txt", "x"], "are needed")],
+)
+def test_what_is_missing_is_said_in_one_line(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "few.txt").write_text("un\n\ndeux\n", encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        novels.main(arguments)
+    assert not (tmp_path / "x").exists()

@@ -35,7 +35,8 @@ def product_flops(loss) -> float:
 
 @pytest.mark.parametrize("kind", ["language model", "classifier", "translator"])
 def test_the_arithmetic_is_what_the_kernels_do(kind):
-    """The formulas of the cases against the tape, within the biases, softmaxes and activations that they leave out."""
+    """The formulas of the cases against the tape. What they leave out (biases, softmaxes, activations) is 0.3 to 1.6 %
+    here; the smallest part they could forget, the layers below the labs' head, would be 9 %."""
     sizes = {"B": 2, "T": 16}
     if kind == "translator":
         small = presets.LAB_TRANSLATOR | {"source_vocab": 50, "target_vocab": 5000}
@@ -49,7 +50,7 @@ def test_the_arithmetic_is_what_the_kernels_do(kind):
         model, claimed = presets.build("lab"), cases.step_flops(sizes)
         ids = inputs.words(2, 17, 50001)
         loss = model.loss(ids[:, :-1], ids[:, 1:])
-    assert product_flops(loss) == pytest.approx(claimed, rel=0.1)
+    assert product_flops(loss) == pytest.approx(claimed, rel=0.02)
 
 
 def test_one_case_without_a_peer(tmp_path):
