@@ -115,6 +115,7 @@ class _Loop:
             self.metrics.restart(self.state.lines, self.state.step)
         self.position = Position(self.batches, self.state)
         self.began = time.monotonic()
+        self.cpu_began = time.process_time()
         self.model.train()
 
     def run(self) -> str:
@@ -171,6 +172,9 @@ class _Loop:
 
     def _seconds(self) -> float:
         return self.state.seconds + time.monotonic() - self.began
+
+    def _cpu_seconds(self) -> float:
+        return self.state.cpu_seconds + time.process_time() - self.cpu_began
 
     # ------------------------------------------------------------------------------------------ one step
 
@@ -261,8 +265,8 @@ class _Loop:
         self.state.lines, state = self.metrics.lines, self.state
         snapshot = Snapshot(
             step=state.step, epoch=state.epoch, batch=state.batch, training=self.training,
-            state=state.to_json() | {"seconds": self._seconds()}, metrics=state.metrics, best=state.best,
-            tokenizer=self.tokenizer, environment=self.environment,
+            state=state.to_json() | {"seconds": self._seconds(), "cpu_seconds": self._cpu_seconds()},
+            metrics=state.metrics, best=state.best, tokenizer=self.tokenizer, environment=self.environment,
         )  # fmt: skip
         self.checkpoint = self.folder.save(snapshot, self.model, self.optimiser)
         self.unsaved, self.new_best = False, False
@@ -278,7 +282,8 @@ class _Loop:
         state = self.state
         where = {"kind": kind, "step": state.step, "epoch": state.epoch, "batch": state.batch, "tokens": state.tokens}
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
-        state.metrics[kind] = where | finite | {"seconds": round(self._seconds(), 3)}
+        spent = {"seconds": round(self._seconds(), 3), "cpu_seconds": round(self._cpu_seconds(), 3)}
+        state.metrics[kind] = where | finite | spent
         self.unsaved = True
         if self.metrics is not None:
             self.metrics.append(state.metrics[kind])

@@ -39,10 +39,11 @@ class State:
     best: dict[str, Any] | None = None
     meter: Meter = field(default_factory=Meter)
     metrics: dict[str, Any] = field(default_factory=dict)  # the last line of each kind
+    cpu_seconds: float = 0.0  # of all threads; unlike seconds, no matter what else the machine was doing
 
     def to_json(self) -> dict[str, Any]:
         """What a checkpoint has no entry of its own for."""
-        names = ("seconds", "tokens", "evaluated", "stale", "lines")
+        names = ("seconds", "cpu_seconds", "tokens", "evaluated", "stale", "lines")
         return {name: getattr(self, name) for name in names} | {"meter": asdict(self.meter)}
 
     @classmethod
@@ -55,7 +56,7 @@ class State:
             return cls(
                 checkpoint.step, checkpoint.epoch, checkpoint.batch, _number(saved["seconds"]), _count(saved["tokens"]),
                 _count(saved["evaluated"], -1), _count(saved["stale"]), _count(saved["lines"]), checkpoint.best, meter,
-                dict(checkpoint.metrics),
+                dict(checkpoint.metrics), _number(saved.get("cpu_seconds", 0.0)),
             )  # fmt: skip
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             found = f"the state of its training loop cannot be used ({type(error).__name__}: {error})"

@@ -60,6 +60,15 @@ def test_time_spent_before_a_stop_counts(tmp_path):
     assert (result.reason, result.step) == ("minutes", 2)
 
 
+def test_work_of_the_processor_before_a_stop_counts(tmp_path):
+    tiny_run(tmp_path / "run", steps=2)
+    first = RunFolder(tmp_path / "run").latest().state["cpu_seconds"]
+    tiny_run(tmp_path / "run", steps=4)
+    lines = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert 0 < first < RunFolder(tmp_path / "run").latest().state["cpu_seconds"]
+    assert sorted(line["cpu_seconds"] for line in lines) == [line["cpu_seconds"] for line in lines]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -81,7 +81,8 @@ def saved_digest(folder):
     arrays = digest(checkpoint.load(""))
     with open(os.path.join(folder, "metrics.jsonl")) as file:
         lines = [json.loads(line) for line in file]
-    timeless = [{k: v for k, v in line.items() if k not in ("seconds", "tokens_per_second")} for line in lines]
+    times = ("seconds", "cpu_seconds", "tokens_per_second")
+    timeless = [{k: v for k, v in line.items() if k not in times} for line in lines]
     return [arrays, checkpoint.model, checkpoint.step, checkpoint.epoch, checkpoint.batch, checkpoint.best, timeless]
 
 
