@@ -7,7 +7,7 @@ import math
 import sys
 from typing import Any
 
-from minitransformer.cli import add_backend
+from minitransformer.cli import UserError, add_backend
 from minitransformer.training import Result, resume_command
 
 
@@ -83,6 +83,13 @@ def add_training(parser: argparse.ArgumentParser, out: str, built_in: str, tied:
     if tied:
         help = "the head uses the words' embedding as its weight"
         sizes.add_argument("--tie-weights", action="store_true", default=None, help=help)
+
+
+def refuse_sizes(arguments: argparse.Namespace, advice: str) -> None:
+    """A model that starts from another one has its sizes; only dropout may differ, for it has no weights."""
+    fixed = ("d_model", "n_heads", "n_layers", "d_ff", "max_len", "activation", "norm_first", "tie_weights")
+    if any(getattr(arguments, name, None) is not None for name in fixed):
+        raise UserError(f"the sizes are those of the language model: {advice}")
 
 
 def add_tokenizer(parser: argparse.ArgumentParser, kind: str, vocabulary: int, lab: bool = True) -> None:

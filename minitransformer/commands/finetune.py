@@ -13,8 +13,6 @@ examples:
 
 import argparse
 
-from minitransformer.cli import UserError
-
 from . import _options
 
 
@@ -51,9 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     former = runs.former_run(arguments.out, arguments.resume)
     base = None
     if not arguments.scratch:
-        fixed = ("d_model", "n_heads", "n_layers", "d_ff", "max_len", "activation", "norm_first")
-        if any(getattr(arguments, name) is not None for name in fixed):
-            raise UserError("the sizes are those of the language model: give them to pretrain, or add --scratch")
+        _options.refuse_sizes(arguments, "give them to pretrain, or add --scratch")
         base = open_model(arguments.base, "LanguageModel", ", or add --scratch to do without")
     task = classifying.task(recipe, arguments, former, base)
     classes = ", ".join(task.settings["labels"][:6])

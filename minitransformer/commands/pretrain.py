@@ -8,6 +8,7 @@ examples:
   minitransformer pretrain books.txt --out runs/books --minutes 30
   minitransformer pretrain imdb.review.spm --dict dict.txt --preset lab
   minitransformer pretrain --objective masked --out runs/masked   hidden words, read from both sides: for finetune
+  minitransformer pretrain reviews.txt --from runs/books --out runs/reviews   go on with text of another kind
   minitransformer pretrain --resume                            after Ctrl-C
 """
 
@@ -21,6 +22,7 @@ from . import _options
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", nargs="?", metavar="DATA", help="text to learn from (default: the built-in language)")
     parser.add_argument("--valid", metavar="FILE", help="text to validate on (default: a twentieth of DATA)")
+    parser.add_argument("--from", dest="base", metavar="RUN", help="language model to start from, with its words")
     parser.add_argument(
         "--objective",
         choices=("next", "masked"),
@@ -34,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from minitransformer.tasks import modelling, recipes, runs
+    from minitransformer.tasks.trained import open_model
 
     recipe = recipes.choose(recipes.PRETRAIN, arguments)
     if recipe.model["max_len"] < 2:
@@ -41,10 +44,18 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.mask_rate is not None and arguments.objective != "masked":
         raise UserError("--mask-rate hides words, and the next word is not hidden: add --objective masked")
     former = runs.former_run(arguments.out, arguments.resume)
-    task = modelling.task(recipe, arguments, former)
+    base = None
+    if arguments.base is not None:
+        if arguments.data is None:
+            raise UserError("--from goes on with other text: give DATA, a file with one document a line")
+        _options.refuse_sizes(arguments, "leave them away, or do without --from")
+        base = open_model(arguments.base, "LanguageModel")
+    task = modelling.task(recipe, arguments, former, base)
     size = task.wordings["text"].tokenizer.vocab_size
     kind = "masked language model" if arguments.objective == "masked" else "language model"
     print(f"{kind}, {size:,} words or pieces, {task.model.num_parameters():,} weights", flush=True)
+    if base:
+        print(f"starts from {base.path}", flush=True)
     if getattr(task.batches, "dropped", 0):
         print(f"{task.batches.dropped:,} texts have no word to hide and are left out", flush=True)
     result = runs.run(

@@ -20,6 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", nargs="?", metavar="DATA", help="sentence pairs (default: the built-in language)")
     parser.add_argument("--valid", metavar="FILE", help="pairs to validate on (default: a twentieth of DATA)")
     parser.add_argument("--reverse", action="store_true", help="translate from the second column to the first")
+    help = "part of the probability that training asks to spread over all words (default: 0)"
+    parser.add_argument("--label-smoothing", type=_options.dropout, metavar="P", help=help)
     _options.add_training(parser, "runs/translator", "built-in pairs in an epoch", tied=True)
     _options.add_tokenizer(parser, "words", 8000, lab=False)
 

@@ -39,10 +39,11 @@ def translator_loss(model: Any, batches: Iterable[Any]) -> dict[str, float]:
     return {"loss": total / words}
 
 
-def translation_loss(model: Any, batch: Any) -> Any:
+def translation_loss(model: Any, batch: Any, label_smoothing: float = 0.0) -> Any:
     return model.loss(
-        batch.source, batch.target_in, batch.target_out, source_lengths=batch.source_lengths, ignore_index=batch.ignore
-    )
+        batch.source, batch.target_in, batch.target_out, source_lengths=batch.source_lengths,
+        ignore_index=batch.ignore, label_smoothing=label_smoothing,
+    )  # fmt: skip
 
 
 def class_probabilities(model: Any, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:

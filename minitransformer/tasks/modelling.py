@@ -28,19 +28,22 @@ from minitransformer.text.bert_batches import CHOSEN
 from . import builtin, measures
 from .recipes import Recipe
 from .runs import Task, built, wordings_of
+from .trained import Trained
 from .wording import Wording
 
 HELD_BACK = 0.05  # of a file without a validation file of its own, at most HELD_BACK_MOST documents
 HELD_BACK_MOST = 500
 
 
-def task(recipe: Recipe, options: Any, former: Checkpoint | None) -> Task:
-    """former: the run that is resumed, whose words must keep their ids.
+def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained | None = None) -> Task:
+    """former: the run that is resumed, whose words must keep their ids; base: the one whose weights are the start.
     options: objective, mask_rate, data, valid, tokenizer, vocabulary, dict, sentencepiece, seed"""
-    seed, max_len, rows = options.seed, recipe.model["max_len"], recipe.batch
+    seed, rows = options.seed, recipe.batch
+    max_len = base.model.config()["max_len"] if base else recipe.model["max_len"]
     masked = options.objective == "masked"
-    if former:
-        _same_objective(former, masked)
+    for known_run in (former, base and base.checkpoint):
+        if known_run:
+            _same_objective(known_run, masked)
     rate = CHOSEN if options.mask_rate is None else options.mask_rate
     specials = ("[MASK]",) if masked else ()
 
@@ -49,7 +52,7 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None) -> Task:
             return built(MaskedBatches, documents, wording.tokenizer, rate=rate, max_len=max_len, **how)
         return built(LanguageModelBatches, documents, max_len=max_len, **how)
 
-    known = wordings_of(former)["text"] if former else None
+    known = wordings_of(former)["text"] if former else base.wordings["text"] if base else None
     if options.data is None:
         wording = known or builtin.review_wording(specials)
 
@@ -70,7 +73,11 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None) -> Task:
             documents, held = hold_back(documents, options.data)
         batches = batches_of(documents, rows=rows, seed=seed)
     validation = batches_of(held, rows=64, shuffle=False)
-    model = built(LanguageModel, wording.tokenizer.vocab_size, seed=seed, causal=not masked, **recipe.model)
+    if base:
+        model = built(LanguageModel, **base.model.config() | {"seed": seed} | _dropout(options))
+        model.load_state_dict(base.model.state_dict())
+    else:
+        model = built(LanguageModel, wording.tokenizer.vocab_size, seed=seed, causal=not masked, **recipe.model)
     settings = {"task": "pretrain", "data": source_name(options.data), "preset": options.preset}
     return Task(
         model=model,
@@ -81,6 +88,10 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None) -> Task:
         settings=settings | ({"objective": "masked", "mask_rate": rate} if masked else {}),
         held=held,
     )
+
+
+def _dropout(options: Any) -> dict[str, float]:
+    return {} if options.dropout is None else {"dropout": options.dropout}
 
 
 def _same_objective(former: Checkpoint, masked: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ SIDES = ("source", "target")
 
 
 def task(recipe: Recipe, options: Any, former: Checkpoint | None) -> Task:
-    """options: data, valid, tokenizer, vocabulary, reverse, seed"""
+    """options: data, valid, tokenizer, vocabulary, reverse, label_smoothing, seed"""
     seed, max_len, rows = options.seed, recipe.model["max_len"], recipe.batch
     known = wordings_of(former) if former else None
     wordings = (known["source"], known["target"]) if known else None
@@ -54,12 +55,12 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None) -> Task:
     return Task(
         model=built(Translator, *sizes, seed=seed, **recipe.model),
         batches=batches,
-        loss_of=measures.translation_loss,
+        loss_of=partial(measures.translation_loss, label_smoothing=options.label_smoothing or 0.0),
         evaluate=lambda model: measures.translator_loss(model, validation.epoch()),
         wordings=dict(zip(SIDES, both, strict=True)),
         settings={
             "task": "train-translator", "data": source_name(options.data), "preset": options.preset,
-            "reverse": options.reverse,
+            "reverse": options.reverse, "label_smoothing": options.label_smoothing or 0.0,
         },
     )  # fmt: skip
 

@@ -167,6 +167,74 @@ def test_the_labs_form_of_data(tmp_path, monkeypatch, capsys):
         assert "no document has a word to hide" in refused(capsys, "pretrain", "b.review.spm", *options)
 
 
+# ---------------------------------------------------------------------------------------------------- other text
+
+
+@pytest.fixture(scope="module")
+def elsewhere(made):
+    """Text of another kind: the same words, each twice."""
+    lines = (" ".join(f"{word} {word}" for word in text.split()) for text in texts())
+    (made / "elsewhere.txt").write_text("\n".join(lines) + "\n")
+
+
+def test_going_on_with_other_text_starts_from_the_run_named(folder, elsewhere, capsys):
+    arguments = ("pretrain", "elsewhere.txt", "--objective", "masked", "--from", "runs/masked", "--lr", "1e-12")
+    out = says(capsys, *arguments, "--steps", "1", "--dropout", "0.3", "--out", "moved")
+    assert "starts from runs/masked/step-" in out and "masked language model, 24 words" in out
+    (before, _), (after, checkpoint) = load_model("runs/masked"), load_model("moved")
+    for name, weight in before.state_dict().items():
+        np.testing.assert_allclose(after.state_dict()[name], weight, atol=1e-11)  # one step of Adam moves by 1e-12
+    assert after.config() == before.config() | {"dropout": 0.3} and checkpoint.step == 1
+
+
+def test_going_on_learns_the_other_text_and_resumes_bit_for_bit(folder, elsewhere, capsys):
+    arguments = ("pretrain", "elsewhere.txt", "--objective", "masked", "--from", "runs/masked", "--steps", "60")
+    one, other, _ = resumed_bytes(capsys, folder, "further", *arguments)
+    assert one == other
+    reports = [says(capsys, "evaluate", "elsewhere.txt", "--model", m, "--json") for m in ("runs/masked", "further")]
+    losses = [next(iter(json.loads(report).values()))["hidden_word_loss"] for report in reports]
+    assert losses[1] < losses[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--from", "runs/masked"), "this run has the objective masked, not next; add --objective masked"),
+        (("--objective", "masked", "--from", "runs/pretrain"), "has the objective next, not masked"),
+        (("--from", "runs/pretrain", "--width", "8"), "the sizes are those of the language model"),
+        (("--from", "runs/pretrain", "--tie-weights"), "the sizes are those of the language model"),
+        (("--from", "runs/finetune"), "holds a classifier, not a language model"),
+        (("--from", "nowhere"), "nowhere: no such run"),
+    ],
+)
+def test_a_run_to_start_from_that_does_not_fit_is_refused(folder, capsys, options, message):
+    assert message in refused(capsys, "pretrain", "text.txt", "--out", "refused", *options)
+    assert not os.path.exists("refused")
+
+
+def test_going_on_needs_text(folder, capsys):
+    assert "--from goes on with other text: give DATA" in refused(
+        capsys, "pretrain", "--from", "runs/pretrain", "--out", "x"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- smoothing
+
+
+def test_smoothing_is_of_the_training_loss_only(folder, capsys):
+    """With half the probability spread over all words, an untrained model's loss stays where it is, a sure one's
+    cannot fall: after training, the smoothed run's training loss is far above what it scores when evaluated."""
+    arguments = ("train-translator", "pairs.tsv", "--valid", "pairs.tsv", "--epochs", "40", "--lr", "0.01", *TINY)
+    losses = {}
+    for smoothing in ("0", "0.5"):
+        says(capsys, *arguments, "--label-smoothing", smoothing, "--out", f"smooth-{smoothing}")
+        lines = [json.loads(line) for line in (folder / f"smooth-{smoothing}/metrics.jsonl").read_text().splitlines()]
+        losses[smoothing] = [[x["loss"] for x in lines if x["kind"] == kind][-1] for kind in ("train", "evaluation")]
+    assert losses["0"][0] < 0.5 and losses["0.5"][0] > 1.0 > losses["0.5"][1]
+    assert read(latest(folder / "smooth-0.5")).training["settings"]["label_smoothing"] == 0.5
+    assert "give a number from 0 to below 1" in refused(capsys, *arguments, "--label-smoothing", "1")
+
+
 # ---------------------------------------------------------------------------------------------------- resuming
 
 
