@@ -134,8 +134,9 @@ def _translator(trained: Trained, options: Any) -> Evaluation:
         turned = setting(trained.checkpoint, "reverse") is True
         given = read_pairs(options.data, source=int(turned), target=int(not turned))
         sources, references = [pair[0] for pair in given], [pair[1] for pair in given]
-        # compared as the model would write it: its own words, its own capitals and spaces
-        accepted = [[both[1].decode(both[1].encode(text))] for text in references]
+        # exactly right is what the model would write with the reference's words, its own capitals and spaces; a
+        # reference with a word that it does not know it cannot write
+        accepted = [[text if both[1].unknown(text) else both[1].decode(both[1].encode(text))] for text in references]
     sides = encode_pairs(both, list(zip(sources, references, strict=True)))
     max_len = trained.model.config()["max_len"]
     batches = built(TranslationBatches, *sides, max_len=max_len, rows=64, shuffle=False)
@@ -143,17 +144,18 @@ def _translator(trained: Trained, options: Any) -> Evaluation:
     found = translations(trained.model, trained.wordings, sources, beams=options.beam, rows=64)
     written = [both[1].decode(ids) for ids in found]
     right = measures.exact_matches(written, accepted)
-    compared = references if options.data is None else [texts[0] for texts in accepted]
+    lower = getattr(both[1].tokenizer, "lower", False) is True
     low, high = measures.wilson(right, len(sources))
-    score = measures.bleu(written, compared)
+    score = measures.bleu(written, references, lowercase=lower)
     exact = right / len(sources)
     values: dict[str, Any] = {
-        "texts": len(sources), "loss": loss, "bleu": score, "exact": exact, "interval": [low, high],
+        "texts": len(sources), "loss": loss, "bleu": score, "bleu_lowercase": lower, "exact": exact,
+        "interval": [low, high],
     }  # fmt: skip
     lines = [
         _data_line(options, len(sources), "pairs"),
         ("loss", f"{loss:.4f} nats a word"),
-        ("BLEU", f"{score:.1f}"),
+        ("BLEU", f"{score:.1f}" + " (capitals do not count: the model knows none)" * lower),
         ("exactly right", f"{exact:.1%}  (95 % interval {low:.1%} to {high:.1%}; {right:,} sentences)"),
     ]
     if options.data is None:

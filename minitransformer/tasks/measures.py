@@ -72,11 +72,11 @@ def wilson(right: int, count: int, z: float = 1.959964) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
-    """sacrebleu's corpus BLEU with its own tokenization."""
+def bleu(translations: Sequence[str], references: Sequence[str], lowercase: bool = False) -> float:
+    """sacrebleu's corpus BLEU with its own tokenization; lowercase: capitals do not count."""
     import sacrebleu
 
-    return float(sacrebleu.corpus_bleu(list(translations), [list(references)]).score)
+    return float(sacrebleu.corpus_bleu(list(translations), [list(references)], lowercase=lowercase).score)
 
 
 def exact_matches(translations: Sequence[str], accepted: Sequence[Iterable[str]]) -> int:

@@ -130,6 +130,17 @@ def test_from_pairs_to_a_printed_translation(files):
     out = succeeds(files, "evaluate", "pairs.tsv", "--model", "runs/translator")
     assert float(re.search(r"BLEU +([\d.]+)", out)[1]) > 95
     assert float(re.search(r"exactly right +([\d.]+)", out)[1]) > 95
+    assert "capitals do not count" in out
+    # a reference counts as it is written: words that the model does not know are missed, capitals are not
+    pairs = [line.split("\t") for line in (files / "pairs.tsv").read_text().splitlines()]
+    (files / "capitals.tsv").write_text("".join(f"{one}\t{other.upper()}\n" for one, other in pairs))
+    (files / "unknown.tsv").write_text("".join(f"{one}\t{other} inconnu jamais vu\n" for one, other in pairs))
+    scores = {}
+    for name in ("pairs", "capitals", "unknown"):
+        report = succeeds(files, "evaluate", f"{name}.tsv", "--model", "runs/translator", "--json")
+        (scores[name],) = json.loads(report).values()
+    assert scores["capitals"]["bleu"] == scores["pairs"]["bleu"] and scores["pairs"]["bleu_lowercase"] is True
+    assert scores["unknown"]["bleu"] < 60 and scores["unknown"]["exact"] == 0
 
 
 def test_the_labs_form_of_data(tmp_path):
