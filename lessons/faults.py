@@ -71,6 +71,19 @@ def no_padding_mask(engine: Engine) -> None:
     engine.replace(F, "attention", lambda f: lambda q, k, v, key_lengths=None, **options: f(q, k, v, **options))
 
 
+def trained_on_the_source(engine: Engine) -> None:
+    """the words to be written are those of the source: a slip of the loader, and a lesson in copying"""
+
+    def change(loss):
+        def run(self, source, target_in, target_out, **options):
+            starts = np.zeros_like(source[:, :1])  # <sos>
+            return loss(self, source, np.concatenate([starts, source[:, :-1]], axis=1), source, **options)
+
+        return run
+
+    engine.replace(Translator, "loss", change)
+
+
 FAULTS: dict[str, Callable[[Engine], None]] = {
     "sound": sound,
     "no norm": no_norm,

@@ -83,16 +83,20 @@ def translations(
     model: Translator, wordings: dict[str, Wording], sentences: Sequence[str], *, beams: int = 1, rows: int = 32
 ) -> Iterator[list[int]]:
     """The ids of each sentence's translation, in order; a few sentences at a time, so that the first come soon."""
-    sources = [[*source_ids(model, wordings["source"], text), Tokenizer.eos] for text in sentences]
-    suppress = (Tokenizer.sos, Tokenizer.pad, Tokenizer.oov)
+    sources = [source_ids(model, wordings["source"], text) for text in sentences]
+    how: dict[str, Any] = {"eos": Tokenizer.eos, "suppress": (Tokenizer.sos, Tokenizer.pad, Tokenizer.oov)}
     for first in range(0, len(sources), rows):
-        chosen = sources[first : first + rows]
-        batch, lengths = right_pad(chosen, Tokenizer.pad), np.array([len(row) for row in chosen])
+        batch = padded(sources[first : first + rows])
         if beams > 1:
-            found = beam_search(model, batch, lengths, beams=beams, eos=Tokenizer.eos, suppress=suppress)
-            yield from (row[0].tokens if row else [] for row in found)
+            yield from (row[0].tokens if row else [] for row in beam_search(model, *batch, beams=beams, **how))
         else:
-            yield from generate(model, batch, lengths, eos=Tokenizer.eos, suppress=suppress)
+            yield from generate(model, *batch, **how)
+
+
+def padded(sources: Sequence[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """(B, S) ids, each row ended by <eos> and padded; (B) their lengths"""
+    rows = [[*source, Tokenizer.eos] for source in sources]
+    return right_pad(rows, Tokenizer.pad), np.array([len(row) for row in rows])
 
 
 def source_ids(model: Translator, wording: Wording, text: str) -> list[int]:

@@ -1,0 +1,65 @@
+"""Which trainings make up which experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lessons.results.runs import Run
+
+SEEDS = range(5)
+
+# ---------------------------------------------------------------------------------------- French novels
+
+REVIEWS = "{data}/cls-books-fr"
+WORDS = f"--dict {REVIEWS}/dict.txt --sentencepiece {REVIEWS}/sentencepiece.french.model"
+HELD_OUT = "--valid {runs}/novels/valid.txt"
+MODERN = "--norm-first --activation gelu --tie-weights"
+
+LAB_LM = Run("lab-lm", f"pretrain {{runs}}/novels/lab.txt {HELD_OUT} {WORDS} --preset lab", keep=True)
+MASKED_NOVELS = Run(
+    "masked-novels",
+    f"pretrain {{runs}}/novels/long.txt {HELD_OUT} {WORDS} --objective masked --mask-rate 0.2 --width 256 --heads 4 "
+    f"--layers 3 --ff 512 {MODERN} --max-len 512 --batch 16 --lr 1e-3 --warmup 400 --epochs 1",
+    keep=True,
+)
+
+PRETRAINING = {"the labs' setting": LAB_LM}
+
+# ------------------------------------------------------------------------------------------ 1,600 French reviews
+
+LABELLED = f"{REVIEWS}/train.review.spm --valid {REVIEWS}/valid.review.spm"
+
+
+def seeds(name: str, command: str, measured: Mapping[str, str] | None = None) -> list[Run]:
+    return [Run(f"{name}-{seed}", f"{command} --seed {seed}", measured) for seed in SEEDS]
+
+
+LABS_RECIPE = "--preset lab --pooling last_column"
+TRANSFER_LAB = {
+    "pretrained": seeds("lab-pretrained", f"finetune {LABELLED} --from {{runs}}/lab-lm {LABS_RECIPE}"),
+    "scratch": seeds("lab-scratch", f"finetune {LABELLED} --scratch --dict {REVIEWS}/dict.txt {LABS_RECIPE}"),
+}
+
+TRANSFER = {"The labs' recipe": TRANSFER_LAB}
+
+# ------------------------------------------------------------------------------------------ English into French
+
+PAIRS = "{data}/tatoeba-eng-fra/train.tsv --valid {data}/tatoeba-eng-fra/valid.tsv"
+MEASURED = {
+    "greedy": "evaluate {data}/tatoeba-eng-fra/valid.tsv",
+    "beam": "evaluate {data}/tatoeba-eng-fra/valid.tsv --beam 5",
+}
+SMALL_TRANSLATOR = Run(
+    "small-translator",
+    f"train-translator {PAIRS} --width 256 --heads 4 --layers 2 --ff 512 --max-len 24 --no-norm-first --dropout 0.1 "
+    "--label-smoothing 0.1 --batch 64 --lr 1e-3 --warmup 1000 --epochs 8",
+    MEASURED,
+    keep=True,
+)
+TRANSLATION = {"the labs' sizes": SMALL_TRANSLATOR}
+
+EXPERIMENTS = {
+    "pretraining": [*PRETRAINING.values(), MASKED_NOVELS],
+    "transfer-lab": [run for group in TRANSFER_LAB.values() for run in group],
+    "translation": [*TRANSLATION.values()],
+}

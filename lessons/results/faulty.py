@@ -1,0 +1,180 @@
+"""The faults that reports on the translation lab show, put back one at a time: the labs' model on real pairs.
+
+  python -m lessons.results.faulty               trains the model with each fault, some minutes each, and draws
+  python -m lessons.results.faulty --draw        draws faulty.png again, from faulty.json
+
+All settings are the labs' but the length of the training. A fault that was trained is remembered in runs/faulty, and
+not trained again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lessons import faults
+from lessons.results.figures import save_figure
+from lessons.results.report import script
+from lessons.results.translation import SENTENCES
+from minitransformer.checkpoints.files import replacing
+from minitransformer.decoding import generate
+from minitransformer.models import Translator
+from minitransformer.optim import Adam
+from minitransformer.presets import LAB_TRANSLATOR
+from minitransformer.progress import progress_on
+from minitransformer.tasks.measures import bleu, translation_loss, translator_loss
+from minitransformer.tasks.translating import encode_pairs, padded, source_ids
+from minitransformer.tasks.wording import Wording
+from minitransformer.text import Tokenizer, TranslationBatches, WordTokenizer, read_pairs
+from minitransformer.training import Options, train
+
+NAME = "faulty"
+STEPS, ROWS, LR, VOCABULARY = 1500, 64, 1e-3, 8000
+VALID = 500  # pairs to translate
+FAULTS: dict[str, Callable[[Any], None]] = {
+    "sound": faults.sound,
+    "mask after softmax": faults.mask_after_softmax,
+    "leaked target": faults.leaked_target,
+    "trained on the source": faults.trained_on_the_source,
+    "unregistered weights": faults.unregistered_weights,
+    "no padding mask": faults.no_padding_mask,
+    "no norm": faults.no_norm,
+}
+SHOWN = (1, 4, 6)  # of the sentences
+SIDES = {"source": "source_vocab", "target": "target_vocab"}
+
+
+class Corpus(NamedTuple):
+    wordings: dict[str, Wording]
+    training: TranslationBatches
+    valid: list[tuple[str, str]]
+
+
+def corpus(data: str, max_len: int) -> Corpus:
+    pairs, held = (read_pairs(os.path.join(data, "tatoeba-eng-fra", f"{name}.tsv")) for name in ("train", "valid"))
+    source, target = (
+        Wording(WordTokenizer.train([pair[side] for pair in pairs], max_size=VOCABULARY, lower=True)) for side in (0, 1)
+    )
+    sides = encode_pairs((source, target), pairs)
+    training = TranslationBatches(*sides, max_len=max_len, rows=ROWS, seed=0, drop_long=True)
+    short = [pair for pair in held if max(len(source.encode(pair[0])), len(target.encode(pair[1]))) < max_len]
+    every = max(1, len(short) // VALID)
+    return Corpus({"source": source, "target": target}, training, short[::every][:VALID])
+
+
+def trained(fault: str, given: Corpus) -> dict[str, Any]:
+    """What becomes of the labs' model with this fault: its training, and its translations."""
+    losses: list[float] = []
+
+    def noted(model: Any, batch: Any) -> Any:
+        loss = translation_loss(model, batch)
+        losses.append(float(loss))
+        return loss
+
+    sizes = {name: given.wordings[side].tokenizer.vocab_size for side, name in SIDES.items()}
+    with faults.broken(FAULTS[fault]):
+        model = Translator(**LAB_TRANSLATOR | sizes)
+        options, progress = Options(max_steps=STEPS, clip=None), progress_on()
+        result = train(model, Adam(model.parameters(), lr=LR), given.training, noted, options, progress=progress)
+        if result.interrupted:
+            raise KeyboardInterrupt
+        references = [french for _, french in given.valid]
+        rows = _translated(model, given, [english for english, _ in given.valid])
+        sides = encode_pairs((given.wordings["source"], given.wordings["target"]), given.valid)
+        held = TranslationBatches(*sides, max_len=model.config()["max_len"], rows=ROWS, shuffle=False)
+        valid = translator_loss(model, held.epoch())["loss"]
+        said = _translated(model, given, [SENTENCES[number] for number in SHOWN])
+    decode = given.wordings["target"].decode
+    return {
+        "losses": losses,
+        "valid_loss": valid,
+        "bleu": bleu([decode(row) for row in rows], references, lowercase=True),
+        "stutter": sum(a == b for row in rows for a, b in itertools.pairwise(row)) / max(1, sum(map(len, rows))),
+        "said": {SENTENCES[number]: decode(row) for number, row in zip(SHOWN, said, strict=True)},
+    }
+
+
+def _translated(model: Translator, given: Corpus, sentences: Sequence[str]) -> list[list[int]]:
+    """Without the cache, so that a fault acts as it did in training."""
+    never = (Tokenizer.sos, Tokenizer.pad, Tokenizer.oov)
+    sources = [source_ids(model, given.wordings["source"], text) for text in sentences]
+    found: list[list[int]] = []
+    for first in range(0, len(sources), ROWS):
+        batch = padded(sources[first : first + ROWS])
+        found += generate(model, *batch, eos=Tokenizer.eos, suppress=never, use_cache=False)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------- the figure
+
+
+def draw(record: Mapping[str, Any], path: Path) -> None:
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    from lessons import style
+
+    style.apply()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), width_ratios=(1.3, 1))
+    names = list(record["faults"])
+    colours = [*style.COLOURS, "#1a1a1a"][: len(names)]
+    for (name, facts), colour, dashes in zip(record["faults"].items(), colours, [*style.DASHES, "-"], strict=False):
+        reach = min(25, len(facts["losses"]))
+        smooth = np.convolve(facts["losses"], np.ones(reach) / reach, "valid")
+        left.plot(np.arange(reach, reach + len(smooth)), smooth, color=colour, linestyle=dashes, label=name)
+    left.set(xlabel="training step", ylabel="training loss, nats a word", ylim=(0, None))
+    left.set_title("What the training shows", loc="left")
+    right.barh(range(len(names)), [record["faults"][name]["bleu"] for name in names], color=colours)
+    right.set_yticks(range(len(names)), names)
+    right.invert_yaxis()
+    right.set_xlabel(f"BLEU on {record['settings']['valid_pairs']} unseen sentences")
+    right.set_title("What it translates", loc="left")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=4)
+    save_figure(figure, path)
+    plt.close(figure)
+
+
+# ---------------------------------------------------------------------------------------------------- the command line
+
+
+def gather(places: Mapping[str, str]) -> dict[str, Any]:
+    folder = Path(places["runs"], NAME)
+    folder.mkdir(parents=True, exist_ok=True)
+    found, given = {}, None
+    for fault in FAULTS:
+        path = folder / f"{fault.replace(' ', '-')}.json"
+        if not path.exists():
+            given = given or corpus(places["data"], LAB_TRANSLATOR["max_len"])
+            print(f"\n{fault}: {FAULTS[fault].__doc__}", flush=True)
+            facts = trained(fault, given)
+            with replacing(path) as file:
+                file.write(json.dumps(facts).encode())
+        found[fault] = json.loads(path.read_text())
+    settings = {"steps": STEPS, "rows": ROWS, "lr": LR, "vocabulary": VOCABULARY, "valid_pairs": VALID}
+    return {"settings": settings, "faults": found}
+
+
+def show(record: Mapping[str, Any], folder: Path) -> None:
+    for name, facts in record["faults"].items():
+        last = facts["losses"][-50:]
+        print(
+            f"{name:22} training {sum(last) / len(last):.2f}, unseen {facts['valid_loss']:.2f} nats a word, "
+            f"BLEU {facts['bleu']:.1f}, stutter {facts['stutter']:.0%}"
+        )
+        for english, french in facts["said"].items():
+            print(f"  {english:30} {french[:80]}")
+    draw(record, folder / f"{NAME}.png")
+    print(f"drawn: {folder / NAME}.png")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return script(NAME, __doc__, gather, show, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

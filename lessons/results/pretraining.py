@@ -1,0 +1,82 @@
+"""Language models on French novels: perplexity on novels that were held out, by words read and by work spent.
+
+python -m lessons.results.runs pretraining       trains them (hours), or goes on where that was stopped
+python -m lessons.results.pretraining            reads the runs, writes pretraining.json and draws pretraining.png
+python -m lessons.results.pretraining --draw     draws it again, from pretraining.json
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lessons.results import experiments
+from lessons.results.figures import save_figure
+from lessons.results.report import finished, script
+from lessons.results.runs import Run, metrics, note_of
+
+NAME = "pretraining"
+TICKS = (50, 100, 200, 400, 800)  # of perplexity
+
+
+def facts(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
+    lines = metrics(run, places)["evaluation"]
+    return {
+        "command": note_of(run, places)["command"],
+        "curve": {name: [line[name] for line in lines] for name in ("step", "tokens", "perplexity")},
+        "cpu_minutes": _cpu_minutes(lines),
+    }
+
+
+def _cpu_minutes(lines: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Work of the processor up to each line. What was not counted at the beginning is taken from the pace after it."""
+    counted = [line for line in lines if line.get("cpu_seconds", 0)]
+    first, last = counted[0], counted[-1]
+    pace = (last["cpu_seconds"] - first["cpu_seconds"]) / (last["tokens"] - first["tokens"])
+    return [line["tokens"] * pace / 60 for line in lines]
+
+
+def draw(record: Mapping[str, Any], path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    from lessons import style
+
+    style.apply()
+    figure, (left, right) = plt.subplots(1, 2, sharey=True, figsize=(9, 4.2))
+    for (name, facts), colour, dashes in zip(record["runs"].items(), style.COLOURS, style.DASHES, strict=False):
+        values, look = facts["curve"]["perplexity"], {"color": colour, "linestyle": dashes, "label": name}
+        left.plot(np.array(facts["curve"]["tokens"]) / 1e6, values, **look)
+        right.plot(facts["cpu_minutes"], values, **look)
+    left.set(xlabel="million pieces read", ylabel="perplexity on held-out novels", yscale="log")
+    right.set(xlabel="minutes of one core")
+    left.set_yticks(TICKS, [str(tick) for tick in TICKS])
+    left.minorticks_off()
+    left.set_title("Learning French from novels", loc="left")
+    right.legend(loc="upper right")
+    save_figure(figure, path)
+    plt.close(figure)
+
+
+def gather(places: Mapping[str, str]) -> dict[str, Any]:
+    runs = finished(experiments.PRETRAINING, places)
+    return {"runs": {name: facts(run, places) for name, run in runs.items()}}
+
+
+def show(record: Mapping[str, Any], folder: Path) -> None:
+    for name, found in record["runs"].items():
+        perplexity, minutes = found["curve"]["perplexity"][-1], found["cpu_minutes"][-1]
+        print(f"{name}: perplexity {perplexity:.1f} on held-out novels after {minutes:.0f} minutes of one core")
+    draw(record, folder / f"{NAME}.png")
+    print(f"drawn: {folder / NAME}.png")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return script(NAME, __doc__, gather, show, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""From a language model to a judge of book reviews: accuracy after each epoch, pretrained and from scratch.
+
+python -m lessons.results.runs transfer-lab transfer-ours    trains them (hours), or goes on where that was stopped
+python -m lessons.results.transfer               reads the runs, writes transfer.json and draws transfer.png
+python -m lessons.results.transfer --draw        draws it again, from transfer.json
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lessons.results import experiments
+from lessons.results.figures import save_figure
+from lessons.results.report import script
+from lessons.results.runs import Run, metrics, note_of
+from minitransformer.cli import UserError
+from minitransformer.tasks.measures import wilson
+from minitransformer.text import LabTokenizer, read_labelled
+
+NAME = "transfer"
+STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # 97.5 % quantile of Student's t, by the number of seeds
+
+
+def naive_bayes(documents: Sequence[Any], labels: Sequence[int], others: Sequence[Any], words: int) -> np.ndarray:
+    """The classes of `others`, by which words occur in them: binarised Naive Bayes, one imagined occurrence a word."""
+    counts = np.ones((2, words))
+    for ids, label in zip(documents, labels, strict=True):
+        counts[label][np.unique(ids)] += 1
+    seen = counts.sum(axis=0) > 2  # a word that was never met says nothing
+    evidence = np.where(seen, np.diff(np.log(counts / counts[:, seen].sum(axis=1, keepdims=True)), axis=0)[0], 0.0)
+    prior = math.log(np.mean(labels) / (1 - np.mean(labels)))
+    return np.array([evidence[np.unique(ids)].sum() + prior > 0 for ids in others], dtype=int)
+
+
+def baseline(places: Mapping[str, str]) -> dict[str, Any]:
+    """Naive Bayes on the same reviews."""
+    folder = os.path.join(places["data"], "cls-books-fr")
+    tokenizer = LabTokenizer.from_files(os.path.join(folder, "dict.txt"))
+    known, held = (read_labelled(os.path.join(folder, f"{name}.review.spm")) for name in ("train", "valid"))
+    ids = [tokenizer.encode_all(data.texts, in_pieces=True) for data in (known, held)]
+    found = naive_bayes(ids[0], known.labels, ids[1], tokenizer.vocab_size)
+    right = int((found == np.array(held.labels)).sum())
+    count = len(held.labels)
+    return {"accuracy": right / count, "interval": wilson(right, count), "texts": count}
+
+
+def facts(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
+    """One recipe, all its seeds."""
+    lines = [metrics(run, places)["evaluation"] for run in runs]
+    return {
+        "command": note_of(runs[0], places)["command"],
+        "accuracy": [[line["accuracy"] for line in one] for one in lines],  # (seeds, epochs)
+        "cpu_minutes": [one[-1]["cpu_seconds"] / 60 for one in lines],
+    }
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Mean over the seeds, and half the width of its 95 % interval."""
+    n = len(values)
+    return float(np.mean(values)), STUDENT[n] * float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+
+
+# ---------------------------------------------------------------------------------------------------------- the figure
+
+
+def draw(record: Mapping[str, Any], path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    from lessons import style
+
+    style.apply()
+    recipes, bayes = record["recipes"], record["naive_bayes"]["accuracy"]
+    figure, axes = plt.subplots(1, len(recipes), sharey=True, figsize=(4.6 * len(recipes), 4.4), squeeze=False)
+    for axis, (recipe, groups) in zip(axes[0], recipes.items(), strict=True):
+        for (name, facts), colour, dashes in zip(groups.items(), style.COLOURS, style.DASHES, strict=False):
+            means, halves = np.array([interval(values) for values in zip(*facts["accuracy"], strict=True)]).T
+            epochs = np.arange(1, len(means) + 1)
+            axis.plot(epochs, 100 * means, color=colour, linestyle=dashes, label=name)
+            axis.fill_between(epochs, 100 * (means - halves), 100 * (means + halves), color=colour, alpha=0.18, lw=0)
+        axis.axhline(100 * bayes, color=style.GREY, linewidth=1, linestyle="--")
+        axis.set_title(recipe, loc="left")
+        axis.set_xlabel("epochs over 1,600 reviews")
+        axis.legend(loc="lower right")
+    axes[0][0].annotate("Naive Bayes", (1, 100 * bayes), (0, 4), textcoords="offset points", color=style.GREY)
+    axes[0][0].set_ylabel(f"accuracy on {record['naive_bayes']['texts']} other reviews, %")
+    save_figure(figure, path)
+    plt.close(figure)
+
+
+# ---------------------------------------------------------------------------------------------------- the command line
+
+
+def gather(places: Mapping[str, str]) -> dict[str, Any]:
+    recipes = {}
+    for recipe, groups in experiments.TRANSFER.items():
+        done = {name: [run for run in runs if run.done(places)] for name, runs in groups.items()}
+        recipes[recipe] = {name: facts(runs, places) for name, runs in done.items() if runs}
+    recipes = {recipe: groups for recipe, groups in recipes.items() if groups}
+    if not recipes:
+        raise UserError("nothing is trained yet: python -m lessons.results.runs transfer-lab")
+    return {"naive_bayes": baseline(places), "recipes": recipes}
+
+
+def show(record: Mapping[str, Any], folder: Path) -> None:
+    bayes = record["naive_bayes"]
+    low, high = bayes["interval"]
+    print(f"Naive Bayes: {bayes['accuracy']:.1%} of {bayes['texts']} reviews ({low:.1%} to {high:.1%})")
+    for recipe, groups in record["recipes"].items():
+        for name, facts in groups.items():
+            (first, _), (last, half) = (interval([one[epoch] for one in facts["accuracy"]]) for epoch in (0, -1))
+            count = len(facts["accuracy"])
+            print(f"{recipe}, {name}: {first:.1%} after one epoch, {last:.1%} ± {half:.1%} at the end ({count} seeds)")
+    draw(record, folder / f"{NAME}.png")
+    print(f"drawn: {folder / NAME}.png")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return script(NAME, __doc__, gather, show, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

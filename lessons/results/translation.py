@@ -1,0 +1,158 @@
+"""English into French: what the trained translators have learnt, in figures and in sentences.
+
+python -m lessons.results.runs translation       trains them (hours), or goes on where that was stopped
+python -m lessons.results.translation            reads the runs, writes translation.json and draws the figures
+python -m lessons.results.translation --draw     draws the figures again, from translation.json
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import autograd.functional as F
+from lessons.faults import broken
+from lessons.results import experiments
+from lessons.results.figures import save_figure
+from lessons.results.report import finished, script
+from lessons.results.runs import Run, metrics, note_of
+from minitransformer.tasks.trained import Trained, open_model
+from minitransformer.tasks.translating import source_ids, translations
+from minitransformer.text import Tokenizer
+
+NAME = "translation"
+RECURRENT = 2.75  # nats a word: what a recurrent encoder-decoder reaches on such pairs, at best
+# those that every report on the lab tries
+SENTENCES = (
+    "I am a student.", "I have a red car.", "I love playing video games.", "This river is full of fish.",
+    "The fridge is full of food.", "The cat fell asleep on the mat.", "My brother likes pizza.",
+    "I did not mean to hurt you.", "She is so mean.", "Help me pick out a tie to go with this suit!",
+    "I can't help but smoking weed.", "The kids were playing hide and seek.",
+    "The cat fell asleep in front of the fireplace.",
+)  # fmt: skip
+SHOWN = (1, 4, 12)  # of the sentences, with what the model looks at
+BEAMS = 5
+
+
+def facts(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
+    """All that is told about one translator."""
+    lines, note = metrics(run, places), note_of(run, places)
+    trained = open_model(str(run.folder(places)), "Translator")
+    written = {beams: _written(trained, beams) for beams in (1, BEAMS)}
+    said = [
+        {"english": text, "greedy": greedy, "beam": beam, "unknown": trained.wordings["source"].unknown(text)}
+        for text, greedy, beam in zip(SENTENCES, written[1], written[BEAMS], strict=True)
+    ]
+    last = lines["evaluation"][-1]
+    return {
+        "command": note["command"],
+        "weights": trained.model.num_parameters(),
+        "words": [trained.wordings[side].tokenizer.vocab_size for side in ("source", "target")],
+        "cpu_minutes": last["cpu_seconds"] / 60,
+        "tokens": last["tokens"],
+        "measured": note["measured"],
+        "curve": {name: [line[name] for line in lines["evaluation"]] for name in ("step", "tokens", "loss")},
+        "sentences": said,
+        "looks": [look(trained, said[number]["english"], said[number]["greedy"]) for number in SHOWN],
+    }
+
+
+def _written(trained: Trained, beams: int) -> list[str]:
+    found = translations(trained.model, trained.wordings, SENTENCES, beams=beams)
+    return [trained.wordings["target"].decode(ids) for ids in found]
+
+
+def look(trained: Trained, english: str, french: str) -> dict[str, Any]:
+    """How much each word to be written looks at each word of the source: the last layer, mean of its heads."""
+    seen: list[Any] = []
+
+    def noting(attention: Any) -> Any:
+        return lambda q, k, v, **options: seen.append((q, k)) or attention(q, k, v, **options)
+
+    source, target = trained.wordings["source"], trained.wordings["target"]
+    rows = [*source_ids(trained.model, source, english), Tokenizer.eos], [Tokenizer.sos, *target.encode(french)]
+    with broken(lambda engine: engine.replace(F, "attention", noting)):
+        trained.model(*(np.array([row]) for row in rows))
+    q, k = seen[-1]
+    weights = F.softmax(q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5).numpy()[0].mean(axis=0)
+    return {
+        "source": [*(source.tokenizer.decode([i]) or "?" for i in rows[0][:-1]), "<end>"],
+        "target": [*(target.tokenizer.decode([i]) or "?" for i in rows[1][1:]), "<end>"],
+        "weights": weights.tolist(),
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------- the figures
+
+
+def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
+    import matplotlib.pyplot as plt
+
+    from lessons import style
+
+    style.apply()
+    figures = {"translation.png": _curves(record, plt, style), "attention.png": _maps(record, plt)}
+    for name, figure in figures.items():
+        save_figure(figure, folder / name)
+        plt.close(figure)
+    return [folder / name for name in figures]
+
+
+def _curves(record: Mapping[str, Any], plt: Any, style: Any) -> Any:
+    figure, axes = plt.subplots(figsize=(7.2, 4.0))
+    for (name, facts), colour, dashes in zip(record["runs"].items(), style.COLOURS, style.DASHES, strict=False):
+        curve = facts["curve"]
+        label = f"{name}, {facts['weights'] / 1e6:.1f} million weights"
+        axes.plot(np.array(curve["tokens"]) / 1e6, curve["loss"], color=colour, linestyle=dashes, label=label)
+    axes.axhline(RECURRENT, color=style.GREY, linewidth=1, linestyle="--")
+    axes.annotate(
+        "a recurrent model with attention, at best", (1, RECURRENT), (-4, 4), xycoords=("axes fraction", "data"),
+        textcoords="offset points", ha="right", color=style.GREY,
+    )  # fmt: skip
+    axes.set(xlabel="million words read and written", ylabel="loss on unseen pairs, nats a word", ylim=(0, None))
+    axes.set_title("The labs' translator, trained properly", loc="left")
+    axes.legend(loc="center right")
+    return figure
+
+
+def _maps(record: Mapping[str, Any], plt: Any) -> Any:
+    looks = list(record["runs"].values())[-1]["looks"]
+    widths = [len(one["source"]) for one in looks]
+    figure, axes = plt.subplots(1, len(looks), figsize=(1.6 + 0.5 * sum(widths), 4.4), width_ratios=widths)
+    for axis, one in zip(np.atleast_1d(axes), looks, strict=True):
+        axis.imshow(one["weights"], cmap="Greys", vmin=0, vmax=1, aspect="auto")
+        axis.set_xticks(range(len(one["source"])), one["source"], rotation=60, ha="right")
+        axis.set_yticks(range(len(one["target"])), one["target"])
+        axis.grid(visible=False)
+    np.atleast_1d(axes)[0].set_ylabel("word to be written")
+    figure.suptitle("What the decoder looks at in the English sentence", x=0.01, ha="left")
+    return figure
+
+
+# ---------------------------------------------------------------------------------------------------- the command line
+
+
+def gather(places: Mapping[str, str]) -> dict[str, Any]:
+    runs = finished(experiments.TRANSLATION, places)
+    return {"runs": {name: facts(run, places) for name, run in runs.items()}}
+
+
+def show(record: Mapping[str, Any], folder: Path) -> None:
+    for name, found in record["runs"].items():
+        greedy, beam = (found["measured"][how] for how in ("greedy", "beam"))
+        print(f"{name}: {greedy['loss']:.3f} nats a word, BLEU {greedy['bleu']:.1f} (beam: {beam['bleu']:.1f})")
+        for said in found["sentences"]:
+            print(f"  {said['english']:48} {said['beam']}")
+    print("drawn:", *draw(record, folder))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return script(NAME, __doc__, gather, show, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
