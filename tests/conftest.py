@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(config, items):
         return
     oracles = [item for item in items if item.get_closest_marker("oracle")]
     if oracles:
-        LEFT_OUT[f"{len(oracles)} tests against PyTorch"] = "run them by: make test-oracles"
+        LEFT_OUT[f"{len(oracles)} tests against PyTorch or NVIDIA's compiler"] = "run them by: make test-oracles"
         config.hook.pytest_deselected(items=oracles)
         items[:] = [item for item in items if item not in oracles]
 

@@ -1,0 +1,128 @@
+"""Puts the tables of the records into the page: python -m lessons.results.page
+
+README.md says where: between <!-- NAME --> and <!-- end -->, NAME being one of TABLES.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lessons.results.figures import load_record, run_script
+from lessons.results.transfer import interval
+from minitransformer.checkpoints.files import replacing
+from minitransformer.cli import UserError
+
+FOLDER = Path(__file__).parent
+PLACE = re.compile(r"(<!-- ([\w ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', ' ') for cell in line)} |\n" for line in lines)
+
+
+def commands(record: Mapping[str, Any]) -> str:
+    """The exact command of each run, as a block to copy."""
+    return "```\n" + "".join(f"{facts['command']}\n" for facts in record["runs"].values()) + "```\n"
+
+
+def same_curve(record: Mapping[str, Any]) -> str:
+    names = {"pytorch": "PyTorch", "pytorch_double_norm": "PyTorch, gradient norm summed in double",
+             "perturbed": "this engine, last bits of the weights changed"}  # fmt: skip
+    rows = [
+        [label, *(f"{record['figures'][name][f'loss_{what}']:.1e}" for what in ("first_step", "median", "largest"))]
+        for name, label in names.items() if name in record["figures"]
+    ]  # fmt: skip
+    return table(["against this engine", "first step", "median", "largest"], rows)
+
+
+def pretraining(record: Mapping[str, Any]) -> str:
+    rows = []
+    for name, facts in record["runs"].items():
+        tokens, values = facts["curve"]["tokens"][-1], facts["curve"]["perplexity"]
+        rows.append([name, f"{tokens / 1e6:.1f} M", f"{facts['cpu_minutes'][-1]:.0f}", f"{values[-1]:.0f}"])
+    return table(["", "pieces read", "minutes of one core", "perplexity on held-out novels"], rows)
+
+
+def transfer(record: Mapping[str, Any]) -> str:
+    bayes = record["naive_bayes"]
+    rows = [["Naive Bayes", "", "", f"{bayes['accuracy']:.1%}", ""]]
+    for recipe, groups in record["recipes"].items():
+        for name, facts in groups.items():
+            (first, _), (last, half) = (interval([one[at] for one in facts["accuracy"]]) for at in (0, -1))
+            seeds, minutes = len(facts["accuracy"]), sum(facts["cpu_minutes"]) / len(facts["cpu_minutes"])
+            rows.append([f"{recipe}: {name}", str(seeds), f"{first:.1%}", f"{last:.1%} ± {half:.1%}", f"{minutes:.0f}"])
+    return table(["", "seeds", "after one epoch", "at the end", "minutes of one core, a seed"], rows)
+
+
+def translation(record: Mapping[str, Any]) -> str:
+    rows = []
+    for name, facts in record["runs"].items():
+        greedy, beam = (facts["measured"][how] for how in ("greedy", "beam"))
+        minutes = f"{facts['cpu_minutes']:.0f}"
+        scores = [f"{greedy['loss']:.3f}", f"{greedy['bleu']:.1f}", f"{beam['bleu']:.1f}", f"{beam['exact']:.0%}"]
+        rows.append([name, f"{facts['weights'] / 1e6:.1f} M", minutes, *scores])
+    heads = ["", "weights", "minutes of one core", "nats a token", "BLEU, greedy", "BLEU, beam of 5", "word for word"]
+    return table(heads, rows)
+
+
+def sentences(record: Mapping[str, Any]) -> str:
+    runs = record["runs"]
+    rows = [
+        [said[0]["english"], *(one["beam"] for one in said)]
+        for said in zip(*(facts["sentences"] for facts in runs.values()), strict=True)
+    ]
+    return table(["English", *runs], rows)
+
+
+def faulty(record: Mapping[str, Any]) -> str:
+    rows = []
+    for name, facts in record["faults"].items():
+        last, said = facts["losses"][-50:], next(iter(facts["said"].values()))
+        cut = said if len(said) <= 60 else f"{said[:60]} ..."
+        rows.append([name, f"{sum(last) / len(last):.2f}", f"{facts['bleu']:.1f}", f"{facts['stutter']:.0%}", cut])
+    english = next(iter(next(iter(record["faults"].values()))["said"]))
+    return table(["", "training loss", "BLEU", "words said twice running", english], rows)
+
+
+# name in the page → record, and what is made of it
+TABLES: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
+    "same curve": ("same_curve", same_curve),
+    "pretraining": ("pretraining", pretraining),
+    "pretraining commands": ("pretraining", commands),
+    "transfer": ("transfer", transfer),
+    "translation": ("translation", translation),
+    "translation commands": ("translation", commands),
+    "sentences": ("translation", sentences),
+    "faulty": ("faulty", faulty),
+}
+
+
+def filled(text: str, folder: Path = FOLDER) -> str:
+    """The page with every table made anew from its record."""
+
+    def fill(found: re.Match[str]) -> str:
+        start, name, _, end = found.groups()
+        if name not in TABLES:
+            raise UserError(f"the page asks for a table {name!r}; there are: {', '.join(TABLES)}")
+        record, make = TABLES[name]
+        return f"{start}{make(load_record(folder / f'{record}.json'))}{end}"
+
+    return PLACE.sub(fill, text)
+
+
+def main() -> int:
+    path = FOLDER / "README.md"
+    text = filled(path.read_text(encoding="utf-8"))
+    with replacing(path) as file:
+        file.write(text.encode())
+    print(f"written: {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_script("page", main))
