@@ -13,6 +13,8 @@ examples:
 
 import argparse
 
+from minitransformer.cli import UserError
+
 from . import _options
 
 
@@ -28,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--label-column", metavar="NAME", help="of a table (default: label); a number: no header")
     parser.add_argument(
         "--pooling",
-        choices=("last", "mean", "last_column"),
+        choices=("last", "mean", "last_column", "stream"),
         help="what the head reads (default: last; mean on a masked language model)",
     )
     parser.add_argument(
@@ -37,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="part of the words hidden while training (default: 0)",
     )
+    help = "with --scratch: starts as hardly more than the mean of its words"
+    parser.add_argument("--quiet-start", action="store_true", help=help)
     _options.add_training(parser, "runs/finetune", "built-in labelled reviews to learn from")
     _options.add_tokenizer(parser, "pieces", 8000)
 
@@ -48,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     recipe = recipes.choose(recipes.FINETUNE, arguments)
     former = runs.former_run(arguments.out, arguments.resume)
     base = None
+    if arguments.quiet_start and not arguments.scratch:
+        raise UserError("--quiet-start is about random weights: add --scratch")
     if not arguments.scratch:
         _options.refuse_sizes(arguments, "give them to pretrain, or add --scratch")
         base = open_model(arguments.base, "LanguageModel", ", or add --scratch to do without")

@@ -11,7 +11,7 @@ from minitransformer.models.inputs import row_lengths, same_shape, token_ids, wi
 from minitransformer.models.language_model import Base, LanguageModel
 from minitransformer.models.model import Model
 
-POOLINGS = ("last", "mean", "last_column")
+POOLINGS = ("last", "mean", "last_column", "stream")
 
 
 class Classifier(Model):
@@ -20,7 +20,11 @@ class Classifier(Model):
     n_classes  how many classes
     pooling    what the head reads: "last", the last real word, in a causal base the only one that has seen them all;
                "mean" of the real words, natural where each has; "last_column", whatever stands last, which in a
-               padded batch is padding for all but the longest row (the labs' flaw, kept to be measured)"""
+               padded batch is padding for all but the longest row (the labs' flaw, kept to be measured);
+               "stream", the mean of what the pre-norm layers have summed up, normed only then. A norm before the
+               mean makes every word equally loud; here a telling word can outweigh the others
+    quiet_start  embedding and sublayers start small, so that a network from scratch starts as hardly more than the
+               mean of its words, and the layers add what the labels ask for"""
 
     def __init__(
         self,
@@ -35,6 +39,7 @@ class Classifier(Model):
         *,
         n_classes: int = 2,
         pooling: str = "last",
+        quiet_start: bool = False,
         norm_first: bool = False,
         activation: str = "relu",
         scale_embedding: bool = True,
@@ -45,12 +50,16 @@ class Classifier(Model):
         super().__init__(locals())
         if pooling not in POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, not {pooling!r}")
+        if pooling == "stream" and not norm_first:
+            raise ValueError("pooling='stream' reads what pre-norm layers have summed up: give norm_first=True")
         self.base = Base(
             vocab_size, d_model, n_heads, n_layers, d_ff, dropout, max_len,
             norm_first, activation, scale_embedding, positions, causal, init=self.init,
         )  # fmt: skip
         self.pooling, self.n_classes = pooling, n_classes
         self.head = Head(d_model, n_classes, init=self.init)
+        if quiet_start and seed is not None:
+            _quieten(self.base)
 
     @classmethod
     def from_language_model(
@@ -89,6 +98,10 @@ class Classifier(Model):
         ends = np.full(B, T) if lengths is None or self.pooling == "last_column" else lengths
         if self.pooling == "mean":
             return self.head(_mean_of_real(self.base(ids, lengths=lengths), ends))
+        if self.pooling == "stream":
+            norm = self.base.encoder.norm
+            assert norm is not None  # norm_first
+            return self.head(norm(_mean_of_real(self.base(ids, lengths=lengths, normed=False), ends)))
         # the last layer's other positions would be computed for nobody
         read = self.base(ids, only=ends - 1, lengths=lengths)
         return self.head(read.reshape(B, -1))
@@ -99,6 +112,17 @@ class Classifier(Model):
         labels = same_shape("labels", labels, "the batch", logits.shape[:1])
         within("labels", labels, 0, self.n_classes - 1, "classes")
         return F.cross_entropy(logits, labels)
+
+
+def _quieten(base: Base) -> None:
+    """Words at a tenth of their usual size, and what each sublayer adds to them at a twentieth."""
+    weights = base.state_dict()
+    for name in weights:
+        if name == "embedding.weight":
+            weights[name] *= 0.1
+        elif name.endswith(("out_proj.weight", "linear2.weight")):
+            weights[name] *= 0.05
+    base.load_state_dict(weights)
 
 
 def _mean_of_real(x: Tensor, lengths: Any) -> Tensor:

@@ -20,8 +20,8 @@ from .wording import Wording
 
 def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained | None) -> Task:
     """base: the language model whose head is swapped; None trains from scratch.
-    options: data, valid, label_column, text_column, pooling, word_dropout, tokenizer, vocabulary, dict, sentencepiece,
-    seed"""
+    options: data, valid, label_column, text_column, pooling, quiet_start, word_dropout, tokenizer, vocabulary, dict,
+    sentencepiece, seed"""
     seed, rows = options.seed, recipe.batch
     wording = wordings_of(former)["text"] if former else base.wordings["text"] if base else None
     if options.data is None:
@@ -72,7 +72,7 @@ def _model(recipe: Recipe, options: Any, base: Trained | None, wording: Wording,
     head = {"pooling": pooling, "seed": options.seed, "n_classes": n_classes}
     if base is not None:
         return built(Classifier.from_language_model, base.model, dropout=options.dropout, **head)
-    return built(Classifier, wording.tokenizer.vocab_size, **recipe.model | head)
+    return built(Classifier, wording.tokenizer.vocab_size, quiet_start=options.quiet_start, **recipe.model | head)
 
 
 def _loss(model: Any, batch: Any) -> tuple[Any, dict[str, float]]:

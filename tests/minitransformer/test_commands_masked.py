@@ -351,7 +351,7 @@ def finetuning(**changes):
     """What `classifying.task` makes of a base in runs/masked or, with base None, from scratch."""
     given = {"data": "labels.tsv", "valid": None, "label_column": None, "text_column": None, "pooling": None,
              "tokenizer": "words", "vocabulary": 100, "dict": None, "sentencepiece": None, "seed": 0,
-             "preset": "default", "word_dropout": None, "dropout": None}  # fmt: skip
+             "preset": "default", "word_dropout": None, "dropout": None, "quiet_start": False}  # fmt: skip
     base = changes.pop("base", open_model("runs/masked", "LanguageModel"))
     return classifying.task(recipes.FINETUNE["default"], SimpleNamespace(**given | changes), None, base)
 
@@ -364,6 +364,17 @@ def test_words_are_dropped_in_training_and_never_in_evaluation(folder):
     assert any((batch.ids == mask).any() for batch in thinned.batches.epoch())
     assert not any((batch.ids == mask).any() for batch in plain.batches.epoch())
     assert thinned.settings == plain.settings | {"word_dropout": 0.5}  # noted: resuming with another is told
+
+
+def test_a_quiet_start_is_for_random_weights(folder, capsys):
+    options = ("labels.tsv", "--quiet-start", "--epochs", "1", "--out", "quiet")
+    assert "add --scratch" in refused(capsys, "finetune", *options, "--from", "runs/masked")
+    says(capsys, "finetune", *options, "--scratch", "--norm-first", "--pooling", "stream", *SHORT)
+    config = load_model("quiet")[0].config()
+    assert config["quiet_start"] is True and config["pooling"] == "stream"
+    assert "give norm_first=True" in refused(
+        capsys, "finetune", "labels.tsv", "--scratch", "--no-norm-first", "--pooling", "stream", "--out", "not", *SHORT
+    )
 
 
 def test_without_mask_in_the_vocabulary_a_dropped_word_is_unknown(folder):

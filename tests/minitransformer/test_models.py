@@ -246,9 +246,9 @@ def test_the_past_reaches_the_present():
     assert (lm(x).numpy()[0, 6] != lm(changed).numpy()[0, 6]).any()
 
 
-@pytest.mark.parametrize("pooling", ["last", "mean"])
+@pytest.mark.parametrize("pooling", ["last", "mean", "stream"])
 def test_padding_changes_no_bit_of_a_class(backend, pooling):
-    model = small("Classifier", pooling=pooling)
+    model = small("Classifier", pooling=pooling, norm_first=pooling == "stream")
     x, lengths = ids(3, 6), np.array([6, 1, 4])
     padded = np.where(np.arange(6) < lengths[:, None], x, (x + 1) % 11)
     assert model(x, lengths).numpy().tobytes() == model(padded, lengths).numpy().tobytes()
@@ -262,14 +262,51 @@ def test_the_labs_flaw_reads_the_padding():
     assert not np.array_equal(model(x, lengths).numpy(), model(changed, lengths).numpy())
 
 
-@pytest.mark.parametrize("pooling", ["last", "mean"])
+@pytest.mark.parametrize("pooling", ["last", "mean", "stream"])
 def test_a_row_is_classified_as_if_it_were_alone(backend, pooling):
-    model = small("Classifier", pooling=pooling, dtype="float64")
+    model = small("Classifier", pooling=pooling, norm_first=pooling == "stream", dtype="float64")
     x, lengths = ids(3, 6), [6, 1, 4]
     together = model(x, lengths).numpy()
     for row, length in enumerate(lengths):
         alone = model(x[row : row + 1, :length]).numpy()[0]
         np.testing.assert_allclose(together[row], alone, rtol=1e-11, atol=1e-13)  # float64, other matrix sizes
+
+
+def test_in_the_stream_a_word_can_be_louder_than_the_others(backend):
+    """Enlarge one word's embedding: normed before the mean it weighs what every word weighs, in the stream it takes
+    over, and the class of the text becomes that of the word alone."""
+    x, loud = ids(1, 6), ids(1, 6)[0, 2]
+    assert (x == loud).sum() == 1
+    shares = {}
+    for pooling in ("mean", "stream"):
+        model = small("Classifier", pooling=pooling, norm_first=True, quiet_start=True, dtype="float64")
+        weights = model.state_dict()
+        weights["base.embedding.weight"][loud] *= 1e6
+        model.load_state_dict(weights)
+        alone, text, other = (model(np.array(rows)).numpy()[0] for rows in ([[loud]], x, (x[:, :2])))
+        shares[pooling] = np.abs(text - alone).max() / np.abs(other - alone).max()
+    assert shares["stream"] < 0.01 and shares["mean"] > 0.3
+
+
+def test_the_stream_is_what_the_layers_sum_up_and_normed_after_the_mean():
+    model = small("Classifier", pooling="stream", norm_first=True, dtype="float64")
+    x, layers = ids(1, 5), model.base.encoder.layers
+    stream = model.base.embedding(x)
+    for layer in layers:
+        stream = layer(stream, is_causal=True)
+    mean = stream.numpy()[0].mean(axis=0)
+    normed = (mean - mean.mean()) / np.sqrt(mean.var() + 1e-5)
+    expected = normed @ model.head.weight.numpy().T + model.head.bias.numpy()
+    np.testing.assert_allclose(model(x).numpy()[0], expected, rtol=1e-11)  # float64
+
+
+def test_a_quiet_start_makes_words_and_sublayers_small_and_nothing_else():
+    loud, quiet = (small("Classifier", norm_first=True, quiet_start=q).state_dict() for q in (False, True))
+    for name, weight in loud.items():
+        factor = {"embedding.weight": 0.1, "out_proj.weight": 0.05, "linear2.weight": 0.05}
+        expected = next((f for end, f in factor.items() if name.endswith(end)), 1.0)
+        np.testing.assert_allclose(quiet[name], weight * expected, rtol=1e-6, err_msg=name)
+    assert small("Classifier", quiet_start=True, seed=None).num_parameters() == small("Classifier").num_parameters()
 
 
 def test_padding_of_the_source_changes_no_bit(backend):
@@ -355,6 +392,7 @@ def test_lists_arrays_and_tensors_are_ids():
         (lambda: small("LanguageModel", activation="swish"), "activation must be one of"),
         (lambda: small("LanguageModel", positions="none"), "positions must be one of"),
         (lambda: small("Classifier", pooling="first"), "pooling must be one of"),
+        (lambda: small("Classifier", pooling="stream"), "give norm_first=True"),
         (lambda: small("Translator", share_embedding=True), "share_embedding needs one vocabulary"),
         (lambda: build("giant"), "no preset is called 'giant'"),
     ],

@@ -69,7 +69,7 @@ def test_gradients_with_dropout_and_other_options(backend):
     check(pooled, lambda: LOSSES["Classifier"](pooled))
 
 
-@pytest.mark.parametrize("pooling", ["last", "mean", "last_column"])
+@pytest.mark.parametrize("pooling", ["last", "mean", "last_column", "stream"])
 def test_gradients_of_a_classifier_that_reads_both_sides(pooling, backend):
     """Two layers: the first computes every position, the last, where one is read, that one alone."""
     model = MODELS["Classifier"](vocab_size=5, n_layers=2, causal=False, pooling=pooling, norm_first=True, **SIZES)
