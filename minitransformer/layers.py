@@ -277,24 +277,17 @@ def _keys_seen(x: Tensor, positions: Any, is_causal: bool, key_lengths: Any) -> 
 class Stack(Module):
     """Layers one after the other; `norm` closes a stack of pre-norm layers, whose output nothing else would norm.
 
-    only (B): the one position of each row that will be read; the last layer then computes no other.
-    normed=False leaves the closing norm to the caller."""
+    only (B): the one position of each row that will be read; the last layer then computes no other."""
 
     def __init__(self, layers: Sequence[_Layer], d_model: int, *, init: Init):
         self.layers = list(layers)
         self.norm = LayerNorm(d_model, init=init) if layers and layers[0].norm_first else None
 
     def forward(
-        self,
-        x: Tensor,
-        *arguments: Any,
-        caches: Sequence[LayerCache] | None = None,
-        only: Any = None,
-        normed: bool = True,
-        **options: Any,
+        self, x: Tensor, *arguments: Any, caches: Sequence[LayerCache] | None = None, only: Any = None, **options: Any
     ) -> Tensor:
         for number, layer in enumerate(self.layers):
             if only is not None and layer is self.layers[-1]:
                 options["only"] = only
             x = layer(x, *arguments, cache=None if caches is None else caches[number], **options)
-        return x if self.norm is None or not normed else self.norm(x)
+        return x if self.norm is None else self.norm(x)

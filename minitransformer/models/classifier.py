@@ -21,10 +21,10 @@ class Classifier(Model):
     pooling    what the head reads: "last", the last real word, in a causal base the only one that has seen them all;
                "mean" of the real words, natural where each has; "last_column", whatever stands last, which in a
                padded batch is padding for all but the longest row (the labs' flaw, kept to be measured);
-               "stream", the mean of what the pre-norm layers have summed up, normed only then. A norm before the
-               mean makes every word equally loud; here a telling word can outweigh the others
-    quiet_start  embedding and sublayers start small, so that a network from scratch starts as hardly more than the
-               mean of its words, and the layers add what the labels ask for"""
+               "stream", the mean of what the pre-norm layers have summed up, without the norm that would close
+               them: a norm makes every word equally loud, and here a telling word can outweigh the others
+    quiet_start  words and sublayers start small, so that a network from scratch starts as hardly more than the mean
+               of its words, and words learn ten times as fast as the layers that add to them"""
 
     def __init__(
         self,
@@ -56,10 +56,28 @@ class Classifier(Model):
             vocab_size, d_model, n_heads, n_layers, d_ff, dropout, max_len,
             norm_first, activation, scale_embedding, positions, causal, init=self.init,
         )  # fmt: skip
+        if pooling == "stream":
+            self.base.encoder.norm = None
         self.pooling, self.n_classes = pooling, n_classes
         self.head = Head(d_model, n_classes, init=self.init)
-        if quiet_start and seed is not None:
-            _quieten(self.base)
+        if quiet_start:
+            self._quieten(values=seed is not None)
+
+    def _quieten(self, values: bool) -> None:
+        """Words at a tenth of their usual size, and what each sublayer adds to them at a twentieth.
+
+        Adam moves every weight by about the learning rate. A word's weights are stored at a hundredth and multiplied
+        by ten times the usual factor, so that the word moves ten times as far.   values: False for a model to count"""
+        self.base.embedding.scale *= 10
+        if not values:
+            return
+        weights = self.base.state_dict()
+        for name in weights:
+            if name == "embedding.weight":
+                weights[name] *= 0.01
+            elif name.endswith(("out_proj.weight", "linear2.weight")):
+                weights[name] *= 0.05
+        self.base.load_state_dict(weights)
 
     @classmethod
     def from_language_model(
@@ -78,6 +96,8 @@ class Classifier(Model):
         share=True both use the same weights. A dropout of its own may be given to a copy: few labels want more."""
         if share and dropout is not None:
             raise ValueError("a shared base keeps its dropout; give share=False to choose another")
+        if share and pooling == "stream":
+            raise ValueError("pooling='stream' does without a norm that the language model needs; give share=False")
         config = {name: value for name, value in lm.config().items() if name != "tie_weights"}
         if dropout is not None:
             config["dropout"] = dropout
@@ -86,7 +106,8 @@ class Classifier(Model):
             classifier.base = lm.base
             classifier.init.dropout_seeds = lm.init.dropout_seeds
         else:
-            classifier.base.load_state_dict(lm.base.state_dict())
+            wanted = classifier.base.state_dict()
+            classifier.base.load_state_dict({n: array for n, array in lm.base.state_dict().items() if n in wanted})
         return classifier
 
     def forward(self, ids: Any, lengths: Any = None) -> Tensor:
@@ -96,12 +117,8 @@ class Classifier(Model):
         B, T = ids.shape
         lengths = row_lengths("lengths", lengths, B, T)
         ends = np.full(B, T) if lengths is None or self.pooling == "last_column" else lengths
-        if self.pooling == "mean":
+        if self.pooling in ("mean", "stream"):
             return self.head(_mean_of_real(self.base(ids, lengths=lengths), ends))
-        if self.pooling == "stream":
-            norm = self.base.encoder.norm
-            assert norm is not None  # norm_first
-            return self.head(norm(_mean_of_real(self.base(ids, lengths=lengths, normed=False), ends)))
         # the last layer's other positions would be computed for nobody
         read = self.base(ids, only=ends - 1, lengths=lengths)
         return self.head(read.reshape(B, -1))
@@ -112,17 +129,6 @@ class Classifier(Model):
         labels = same_shape("labels", labels, "the batch", logits.shape[:1])
         within("labels", labels, 0, self.n_classes - 1, "classes")
         return F.cross_entropy(logits, labels)
-
-
-def _quieten(base: Base) -> None:
-    """Words at a tenth of their usual size, and what each sublayer adds to them at a twentieth."""
-    weights = base.state_dict()
-    for name in weights:
-        if name == "embedding.weight":
-            weights[name] *= 0.1
-        elif name.endswith(("out_proj.weight", "linear2.weight")):
-            weights[name] *= 0.05
-    base.load_state_dict(weights)
 
 
 def _mean_of_real(x: Tensor, lengths: Any) -> Tensor:

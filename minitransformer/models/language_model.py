@@ -23,14 +23,11 @@ class Base(Module):
         self.dropout = Dropout(dropout, init=init)
         self.encoder = encoder(n_layers, d_model, n_heads, d_ff, dropout, activation, norm_first, init)
 
-    def forward(
-        self, ids: Any, cache: Any = None, only: Any = None, lengths: Any = None, normed: bool = True
-    ) -> Tensor:
+    def forward(self, ids: Any, cache: Any = None, only: Any = None, lengths: Any = None) -> Tensor:
         """cache    ids are the words that follow those already read
         only     (B) the one position of each row that is wanted → (B, 1, C)
         lengths  (B) real words in each row, padded on the right; where a causal mask hides what comes later, they
-                 change nothing
-        normed   False: without the norm that closes a stack of pre-norm layers"""
+                 change nothing"""
         ids = token_ids("ids", ids, self.embedding.vocabulary, self.embedding.max_len)
         lengths = row_lengths("lengths", lengths, *ids.shape)
         if cache is not None and not self.causal:
@@ -38,7 +35,7 @@ class Base(Module):
         starts, caches = (None, None) if cache is None else (cache.lengths, cache.layers)
         x = self.dropout(self.embedding(ids, starts))
         seen = None if self.causal else lengths
-        return self.encoder(x, is_causal=self.causal, key_lengths=seen, caches=caches, only=only, normed=normed)
+        return self.encoder(x, is_causal=self.causal, key_lengths=seen, caches=caches, only=only)
 
 
 class LanguageModel(Model):
