@@ -116,7 +116,7 @@ def note_of(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
 
 
 def add_places(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", default="../shared/data", metavar="DIR", help="texts (default: ../shared/data)")
+    parser.add_argument("--data", default="data", metavar="DIR", help="texts (default: data)")
     parser.add_argument("--runs", default="runs", metavar="DIR", help="trained models (default: runs)")
 
 
