@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -387,8 +388,9 @@ def test_ctrl_c_ends_pip_too(pip, tmp_path):
     pip("import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)")
     command = [sys.executable, "-m", "minitransformer", "data", "imdb", "--to", "films"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in what a shell starts with &
+    )  # fmt: skip
     try:
         patience = time.monotonic() + 60
         while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()) and time.monotonic() < patience:
