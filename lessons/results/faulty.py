@@ -1,10 +1,10 @@
 """The faults that reports on the translation lab show, put back one at a time: the labs' model on real pairs.
 
-  python -m lessons.results.faulty               trains the model with each fault, some minutes each, and draws
+  python -m lessons.results.faulty               trains the model with each fault, and draws
   python -m lessons.results.faulty --draw        draws faulty.png again, from faulty.json
 
-All settings are the labs' but the length of the training. A fault that was trained is remembered in runs/faulty, and
-not trained again.
+Sizes and learning rate are the labs'; the vocabularies are larger and the training is shorter. A fault that was trained
+is remembered in runs/faulty, and not trained again.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def facts(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _cpu_minutes(lines: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Work of the processor up to each line. What was not counted at the beginning is taken from the pace after it."""
+    """Work of the processor up to each line, at the pace of the lines that counted it: an older beginning did not."""
     counted = [line for line in lines if line.get("cpu_seconds", 0)]
     first, last = counted[0], counted[-1]
     pace = (last["cpu_seconds"] - first["cpu_seconds"]) / (last["tokens"] - first["tokens"])

@@ -1,6 +1,6 @@
 """From a language model to a judge of book reviews: accuracy after each epoch, pretrained and from scratch.
 
-python -m lessons.results.runs transfer-lab transfer-ours    trains them (hours), or goes on where that was stopped
+python -m lessons.results.runs transfer-lab    trains them (hours), or goes on where that was stopped
 python -m lessons.results.transfer               reads the runs, writes transfer.json and draws transfer.png
 python -m lessons.results.transfer --draw        draws it again, from transfer.json
 """

@@ -31,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pooling",
         choices=("last", "mean", "last_column", "stream"),
-        help="what the head reads (default: last; mean on a masked language model)",
+        help="what the head reads (default: last; mean on a masked language model); stream: the mean of pre-norm "
+        "layers before any norm, in which words can be louder than others",
     )
     parser.add_argument(
         "--word-dropout",

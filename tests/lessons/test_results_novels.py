@@ -13,7 +13,6 @@ def cut(tmp_path, monkeypatch):
     """Every paragraph says of which book it is; blank lines between books, spaces around lines."""
     monkeypatch.setattr(novels, "LAB_LINES", 50)
     monkeypatch.setattr(novels, "VALID_LINES", 10)
-    monkeypatch.setattr(novels, "LONG", 10)
     books = ["\n".join(f" livre {book} paragraphe {n} " for n in range(PARAGRAPHS)) for book in range(BOOKS)]
     (tmp_path / "novels.txt").write_text("\n\n".join(books) + "\n\n\n\n", encoding="utf-8")
     counts = novels.cut(str(tmp_path / "novels.txt"), str(tmp_path / "cut"))
@@ -25,20 +24,13 @@ def test_held_out_novels_never_appear_in_training(cut):
     _, files = cut
     books = {name: {int(line.split()[1]) for line in lines} for name, lines in files.items()}
     assert books["train"] == set(range(BOOKS)) - {0, 20, 40}
-    assert books["lab"] <= books["train"] == books["long"]
+    assert books["lab"] <= books["train"]
     assert books["valid"] <= {0, 20, 40}
-
-
-def test_long_lines_are_the_same_text_and_never_cross_from_one_book_to_the_next(cut):
-    _, files = cut
-    assert " ".join(files["long"]) == " ".join(files["train"])
-    per_book = [line.split().count("paragraphe") for line in files["long"]]
-    assert per_book == [3, 3, 1] * (BOOKS - 3)  # 4 words a paragraph, 10 a line at least; the last one is what is left
 
 
 def test_counts_are_those_of_the_files_and_no_paragraph_is_drawn_twice(cut):
     counts, files = cut
-    assert counts == {"train": (BOOKS - 3) * PARAGRAPHS, "lab": 50, "valid": 10, "long": (BOOKS - 3) * 3}
+    assert counts == {"train": (BOOKS - 3) * PARAGRAPHS, "lab": 50, "valid": 10}
     for name, lines in files.items():
         assert len(lines) == len(set(lines)) == counts[name]
         assert all(line == line.strip() != "" for line in lines)

@@ -1,5 +1,6 @@
 """The results' trainings and reports, on a few sentences and a few steps."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -116,7 +117,7 @@ def test_every_command_of_every_experiment_is_understood():
     for run in every:
         words = run.training({"data": "D", "runs": "R"})
         module = {"pretrain": pretrain, "finetune": finetune, "train-translator": train_translator}[words[0]]
-        parser = __import__("argparse").ArgumentParser(exit_on_error=False)
+        parser = argparse.ArgumentParser(exit_on_error=False)
         module.add_arguments(parser)
         parser.parse_args(words[1:])
 
