@@ -15,7 +15,7 @@ from .folder import RunFolder
 from .snapshot import MODEL, OPTIMISER, Checkpoint, read
 
 # settings that came to the models later, and what a checkpoint without them means
-_LATER = {"causal": True}
+LATER = {"causal": True, "quiet_start": False}
 
 
 def find(path: Path, which: str = "best") -> Checkpoint:
@@ -76,7 +76,7 @@ def _check_model(checkpoint: Checkpoint, model: Any) -> None:
         found = f"belongs to another model: a {checkpoint.model['kind']}, not a {kind}"
         raise CheckpointError(checkpoint.path, found, "name a checkpoint of this kind of model")
     config = json.loads(json.dumps(model.config()))  # as the file has it: a tuple is a list there
-    later = {name: value for name, value in _LATER.items() if name in config}
+    later = {name: value for name, value in LATER.items() if name in config}
     differing = differences(later | checkpoint.model["config"], config)
     if differing:
         found = f"belongs to another model: {'; '.join(differing[:3])}"

@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import inspect
 import json
 import os
 import shutil
@@ -16,7 +17,8 @@ from training_support import digest, tiny_model, tiny_run
 import kernels
 from minitransformer.checkpoints import CheckpointError, find, load_into, load_model
 from minitransformer.checkpoints.document import checksum
-from minitransformer.models import Classifier
+from minitransformer.checkpoints.load import LATER
+from minitransformer.models import MODELS, Classifier
 from minitransformer.optim import Adam
 
 STEP = "step-00000003"
@@ -278,8 +280,24 @@ def test_a_model_is_not_made_of_absurd_settings(run, name, value):
     assert "\n" not in str(error.value)
 
 
+FROM_THE_BEGINNING = {
+    *("vocab_size", "source_vocab", "target_vocab", "d_model", "n_heads", "n_layers", "n_encoder", "n_decoder", "d_ff"),
+    *("n_classes", "max_len", "dropout", "norm_first", "final_norm", "bias", "eps", "activation", "positions"),
+    *("scale_embedding", "share_embedding", "tie_weights", "pooling", "seed", "dtype"),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_setting_that_models_learn_later_says_what_older_checkpoints_mean(kind):
+    """Or a run that was stopped before could not go on."""
+    arguments = inspect.signature(MODELS[kind]).parameters
+    later = {name: one.default for name, one in arguments.items() if name not in FROM_THE_BEGINNING}
+    assert later == {name: LATER.get(name, "not in LATER") for name in later}
+
+
 def test_a_checkpoint_from_before_a_setting_was_added_means_its_default(run):
-    """Models were causal before `causal` existed. The same holds for no other setting: there it would be a guess."""
+    """Models were causal before `causal` existed. The same holds for no setting that was always there: its absence
+    is damage."""
     before = digest(load_model(run)[0].state_dict())
 
     def forget(name):
