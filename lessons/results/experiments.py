@@ -15,7 +15,13 @@ WORDS = f"--dict {REVIEWS}/dict.txt --sentencepiece {REVIEWS}/sentencepiece.fren
 HELD_OUT = "--valid {runs}/novels/valid.txt"
 
 LAB_LM = Run("lab-lm", f"pretrain {{runs}}/novels/lab.txt {HELD_OUT} {WORDS} --preset lab", keep=True)
-PRETRAINING = {"the labs' setting": LAB_LM}
+BETTER_LM = Run(
+    "better-lm",
+    f"pretrain {{runs}}/novels/train.txt {HELD_OUT} {WORDS} --width 200 --heads 4 --layers 4 --ff 800 --max-len 512 "
+    "--norm-first --activation gelu --tie-weights --batch 32 --lr 1e-3 --warmup 250 --steps 2500",
+    keep=True,
+)
+PRETRAINING = {"the labs' setting": LAB_LM, "ours, the same time": BETTER_LM}
 
 # ------------------------------------------------------------------------------------------ 1,600 French reviews
 
@@ -39,6 +45,28 @@ TRANSFER_LAB = {
 
 TRANSFER = {"The labs' recipe": TRANSFER_LAB}
 
+# ------------------------------------------------------------------------------------------ English film reviews
+
+LABELS = (100, 400, 1600)
+
+
+def _few(labels: int, start: str) -> str:
+    return f"finetune {{runs}}/imdb/train-{labels}.tsv --valid {{runs}}/imdb/valid.tsv {start} --epochs 4"
+
+
+TESTED = {"test": "evaluate {runs}/imdb/test.tsv"}
+FILMS_LM = Run(
+    "films-lm",
+    "pretrain {runs}/imdb/unlabelled.txt --valid {runs}/imdb/valid.tsv --width 256 --heads 4 --layers 2 --ff 1024 "
+    "--max-len 512 --norm-first --activation gelu --tie-weights --batch 16 --lr 1e-3 --warmup 100 --epochs 1",
+    keep=True,
+)
+
+FILMS = {
+    "pretrained": {n: seeds(f"films-{n}", _few(n, "--from {runs}/films-lm --pooling mean"), TESTED) for n in LABELS},
+    "scratch": {n: seeds(f"films-scratch-{n}", _few(n, "--scratch --tokenizer words"), TESTED) for n in LABELS},
+}
+
 # ------------------------------------------------------------------------------------------ English into French
 
 PAIRS = "{data}/tatoeba-eng-fra/train.tsv --valid {data}/tatoeba-eng-fra/valid.tsv"
@@ -57,6 +85,7 @@ TRANSLATION = {"the labs' sizes": SMALL_TRANSLATOR}
 
 EXPERIMENTS = {
     "pretraining": [*PRETRAINING.values()],
+    "films": [FILMS_LM],
     "transfer-lab": _in_turns(TRANSFER_LAB),
     "translation": [*TRANSLATION.values()],
 }

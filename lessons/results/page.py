@@ -59,6 +59,23 @@ def transfer(record: Mapping[str, Any]) -> str:
     return table(["", "seeds", "after one epoch", "at the end", "minutes of one core, a seed"], rows)
 
 
+def films(record: Mapping[str, Any]) -> str:
+    groups = record["groups"]
+    rows = []
+    for labels, bayes in record["naive_bayes"].items():
+        row = [f"{int(labels):,}", f"{bayes:.1%}"]
+        for by_labels in groups.values():
+            mean, half = interval(by_labels[labels]["accuracy"])
+            row.append(f"{mean:.1%} ± {half:.1%} ({len(by_labels[labels]['accuracy'])} seeds)")
+        rows.append(row)
+    return table(["labels", "Naive Bayes", *groups], rows)
+
+
+def films_commands(record: Mapping[str, Any]) -> str:
+    facts = [facts for by_labels in record["groups"].values() for facts in by_labels.values()]
+    return "```\n" + "".join(f"{one['command']}\n" for one in (record["language_model"], *facts)) + "```\n"
+
+
 def translation(record: Mapping[str, Any]) -> str:
     rows = []
     for name, facts in record["runs"].items():
@@ -95,6 +112,8 @@ TABLES: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
     "pretraining": ("pretraining", pretraining),
     "pretraining commands": ("pretraining", commands),
     "transfer": ("transfer", transfer),
+    "films": ("films", films),
+    "films commands": ("films", films_commands),
     "translation": ("translation", translation),
     "translation commands": ("translation", commands),
     "sentences": ("translation", sentences),

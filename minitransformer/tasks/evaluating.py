@@ -141,7 +141,7 @@ def _translator(trained: Trained, options: Any) -> Evaluation:
     max_len = trained.model.config()["max_len"]
     batches = built(TranslationBatches, *sides, max_len=max_len, rows=64, shuffle=False)
     loss = measures.translator_loss(trained.model, batches.epoch())["loss"]
-    found = translations(trained.model, trained.wordings, sources, beams=options.beam, rows=64)
+    found = translations(trained.model, trained.wordings, sources, beams=options.beam, rows=64, cut=True)
     written = [both[1].decode(ids) for ids in found]
     right = measures.exact_matches(written, accepted)
     lower = getattr(both[1].tokenizer, "lower", False) is True
@@ -158,6 +158,10 @@ def _translator(trained: Trained, options: Any) -> Evaluation:
         ("BLEU", f"{score:.1f}" + " (capitals do not count: the model knows none)" * lower),
         ("exactly right", f"{exact:.1%}  (95 % interval {low:.1%} to {high:.1%}; {right:,} sentences)"),
     ]
+    long = sum(len(source) >= max_len or len(target) >= max_len for source, target in zip(*sides, strict=True))
+    if long:
+        values["cut"] = long
+        lines.append(("cut", f"{long:,} of the pairs, longer than the {max_len - 1} words that the model can take"))
     if options.data is None:
         floor = pairs().best_translation_loss()
         values["best_possible_loss"] = floor

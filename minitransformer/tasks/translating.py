@@ -80,10 +80,17 @@ def encode_pairs(both: tuple[Wording, Wording], pairs: Sequence[tuple[str, str]]
 
 
 def translations(
-    model: Translator, wordings: dict[str, Wording], sentences: Sequence[str], *, beams: int = 1, rows: int = 32
+    model: Translator,
+    wordings: dict[str, Wording],
+    sentences: Sequence[str],
+    *,
+    beams: int = 1,
+    rows: int = 32,
+    cut: bool = False,
 ) -> Iterator[list[int]]:
-    """The ids of each sentence's translation, in order; a few sentences at a time, so that the first come soon."""
-    sources = [source_ids(model, wordings["source"], text) for text in sentences]
+    """The ids of each sentence's translation, in order; a few sentences at a time, so that the first come soon.
+    cut: of a sentence that is too long the beginning is translated; else it is refused"""
+    sources = [source_ids(model, wordings["source"], text, cut) for text in sentences]
     how: dict[str, Any] = {"eos": Tokenizer.eos, "suppress": (Tokenizer.sos, Tokenizer.pad, Tokenizer.oov)}
     for first in range(0, len(sources), rows):
         batch = padded(sources[first : first + rows])
@@ -99,9 +106,9 @@ def padded(sources: Sequence[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     return right_pad(rows, Tokenizer.pad), np.array([len(row) for row in rows])
 
 
-def source_ids(model: Translator, wording: Wording, text: str) -> list[int]:
-    """One sentence's ids, refused when the model has no room for it."""
+def source_ids(model: Translator, wording: Wording, text: str, cut: bool = False) -> list[int]:
+    """One sentence's ids; when the model has no room for all of them, it is refused, or cut."""
     ids, room = wording.encode(text), model.config()["max_len"] - 1
-    if len(ids) > room:
+    if len(ids) > room and not cut:
         raise UserError(f"a sentence of {len(ids)} words ({text[:40]!r}...): this model takes at most {room}; cut it")
-    return ids
+    return ids[:room]

