@@ -17,6 +17,7 @@ from .tokenizer import BASE_SPECIALS, Tokenizer
 # these two rules exist: a pattern read from a file could be made to run for ever.
 _WORD = re.compile(r"\w+(?:['’](?=\w))?|[^\w\s]")
 _NO_SPACE_BEFORE = re.compile(r" ([.,;:!?…)\]}»])")
+_HYPHEN = re.compile(r"(?<=\w) - (?=\w)")  # "cache-cache"; a dash between spaces is rare, and its spaces are lost
 _NO_SPACE_AFTER = re.compile(r"([(\[{«]|\w['’]) ")
 
 
@@ -83,7 +84,7 @@ class WordTokenizer(Tokenizer):
     def _join(self, ids: list[int]) -> str:
         text = " ".join(self.piece(token) for token in ids)
         if self.split == "words":
-            text = _NO_SPACE_AFTER.sub(r"\1", _NO_SPACE_BEFORE.sub(r"\1", text))
+            text = _NO_SPACE_AFTER.sub(r"\1", _NO_SPACE_BEFORE.sub(r"\1", _HYPHEN.sub("-", text)))
         return text
 
     def _write(self, folder: Path) -> dict[str, Any]:

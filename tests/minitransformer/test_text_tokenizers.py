@@ -124,6 +124,9 @@ def test_words_cut_and_join():
     tokenizer = WordTokenizer.train([text])
     assert tokenizer.cut("L'ami n’est-ce pas?") == ["L'", "ami", "n’", "est", "-", "ce", "pas", "?"]
     assert tokenizer.decode(tokenizer.encode("L'ami (d’hier) est là, ici.")) == "L'ami (d’hier) est là, ici <oov>"
+    hyphens = "est-ce un cache-cache? - oui, vas-y-t-en -"
+    tokenizer = WordTokenizer.train([hyphens])
+    assert tokenizer.decode(tokenizer.encode(hyphens)) == hyphens
     spaces = WordTokenizer.train(["a, b.\tc"], split="spaces")
     assert spaces.decode(spaces.encode("b.  a, \n c")) == "b. a, c"
 
