@@ -1,9 +1,9 @@
-"""Five mistakes that reports on the translation lab admit or show, put back into the engine one at a time.
+"""Mistakes that reports on the translation lab admit or show, and some more, put back into the engine one at a time.
 
     with broken(mask_after_softmax):
         ...                            # everything computed here has the fault
 
-Each is a function that breaks an `Engine`, like the negative controls of a lesson. `symptoms` finds all of them on an
+Each is a function that breaks an `Engine`, like the negative controls of a lesson. `symptoms` finds those of FAULTS on an
 untrained model, by counting.
 """
 
@@ -16,6 +16,7 @@ import autograd.functional as F
 from autograd import Tensor
 from lessons.trial import Engine
 from minitransformer import Translator
+from minitransformer.models.model import TokenEmbedding
 from minitransformer.module import Module
 from minitransformer.optim import Adam
 
@@ -82,6 +83,17 @@ def trained_on_the_source(engine: Engine) -> None:
         return run
 
     engine.replace(Translator, "loss", change)
+
+
+def unscaled_words(engine: Engine) -> None:
+    """words are not multiplied by √C: positions, ten times as large, drown them"""
+
+    def change(start):
+        return lambda self, words, width, max_len, scale, positions, *, init: start(
+            self, words, width, max_len, False, positions, init=init
+        )
+
+    engine.replace(TokenEmbedding, "__init__", change)
 
 
 FAULTS: dict[str, Callable[[Engine], None]] = {

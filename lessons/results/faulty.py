@@ -3,8 +3,9 @@
   python -m lessons.results.faulty               trains the model with each fault, and draws
   python -m lessons.results.faulty --draw        draws faulty.png again, from faulty.json
 
-Sizes and learning rate are the labs'; the vocabularies are larger and the training is shorter. A fault that was trained
-is remembered in runs/faulty, and not trained again.
+Sizes and highest learning rate are the labs'. So that a short training shows what a sound model can do, the learning
+rate warms up and falls again, gradients are clipped, and words are scaled by the root of the width. A fault that was
+trained is remembered in runs/faulty, and not trained again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from lessons.results.translation import SENTENCES
 from minitransformer.checkpoints.files import replacing
 from minitransformer.decoding import generate
 from minitransformer.models import Translator
-from minitransformer.optim import Adam
+from minitransformer.optim import Adam, warmup_cosine
 from minitransformer.presets import LAB_TRANSLATOR
 from minitransformer.progress import progress_on
 from minitransformer.tasks.measures import bleu, translation_loss, translator_loss
@@ -34,7 +35,8 @@ from minitransformer.text import Tokenizer, TranslationBatches, WordTokenizer, r
 from minitransformer.training import Options, train
 
 NAME = "faulty"
-STEPS, ROWS, LR, VOCABULARY = 1500, 64, 1e-3, 8000
+STEPS, WARMUP, ROWS, LR, CLIP, VOCABULARY = 1500, 150, 64, 1e-3, 1.0, 8000
+SIZES = LAB_TRANSLATOR | {"scale_embedding": True}
 VALID = 500  # pairs to translate
 FAULTS: dict[str, Callable[[Any], None]] = {
     "sound": faults.sound,
@@ -44,6 +46,7 @@ FAULTS: dict[str, Callable[[Any], None]] = {
     "unregistered weights": faults.unregistered_weights,
     "no padding mask": faults.no_padding_mask,
     "no norm": faults.no_norm,
+    "words not scaled": faults.unscaled_words,
 }
 SHOWN = (1, 4, 6)  # of the sentences
 SIDES = {"source": "source_vocab", "target": "target_vocab"}
@@ -78,9 +81,10 @@ def trained(fault: str, given: Corpus) -> dict[str, Any]:
 
     sizes = {name: given.wordings[side].tokenizer.vocab_size for side, name in SIDES.items()}
     with faults.broken(FAULTS[fault]):
-        model = Translator(**LAB_TRANSLATOR | sizes)
-        options, progress = Options(max_steps=STEPS, clip=None), progress_on()
-        result = train(model, Adam(model.parameters(), lr=LR), given.training, noted, options, progress=progress)
+        model = Translator(**SIZES | sizes)
+        optimiser, schedule = Adam(model.parameters(), lr=LR), warmup_cosine(min(WARMUP, STEPS - 1), STEPS)
+        options, progress = Options(max_steps=STEPS, clip=CLIP), progress_on()
+        result = train(model, optimiser, given.training, noted, options, schedule=schedule, progress=progress)
         if result.interrupted:
             raise KeyboardInterrupt
         references = [french for _, french in given.valid]
@@ -149,13 +153,14 @@ def gather(places: Mapping[str, str]) -> dict[str, Any]:
     for fault in FAULTS:
         path = folder / f"{fault.replace(' ', '-')}.json"
         if not path.exists():
-            given = given or corpus(places["data"], LAB_TRANSLATOR["max_len"])
+            given = given or corpus(places["data"], SIZES["max_len"])
             print(f"\n{fault}: {FAULTS[fault].__doc__}", flush=True)
             facts = trained(fault, given)
             with replacing(path) as file:
                 file.write(json.dumps(facts).encode())
         found[fault] = json.loads(path.read_text())
-    settings = {"steps": STEPS, "rows": ROWS, "lr": LR, "vocabulary": VOCABULARY, "valid_pairs": VALID}
+    settings = {"steps": STEPS, "warmup": WARMUP, "rows": ROWS, "lr": LR, "clip": CLIP}
+    settings |= {"vocabulary": VOCABULARY, "valid_pairs": VALID}
     return {"settings": settings, "faults": found}
 
 

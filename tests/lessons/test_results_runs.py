@@ -251,7 +251,7 @@ def test_translation(places, tmp_path, monkeypatch, capsys):
 
 def test_faults_are_trained_once(places, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(faulty, "STEPS", 2)
-    monkeypatch.setattr(faulty, "LAB_TRANSLATOR", faulty.LAB_TRANSLATOR | {"d_model": 16, "n_heads": 2, "d_ff": 16})
+    monkeypatch.setattr(faulty, "SIZES", faulty.SIZES | {"d_model": 16, "n_heads": 2, "d_ff": 16})
     printed, record = report(faulty, places, tmp_path, capsys)
     assert list(record["faults"]) == list(faulty.FAULTS) and "mask after softmax" in printed
     assert all(len(facts["losses"]) == 2 and len(facts["said"]) == 3 for facts in record["faults"].values())
