@@ -3,8 +3,8 @@
     with broken(mask_after_softmax):
         ...                            # everything computed here has the fault
 
-Each is a function that breaks an `Engine`, like the negative controls of a lesson. `symptoms` finds those of FAULTS on an
-untrained model, by counting.
+Each is a function that breaks an `Engine`, like the negative controls of a lesson. `symptoms` finds those of FAULTS on
+an untrained model, by counting.
 """
 
 import contextlib

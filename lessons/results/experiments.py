@@ -92,7 +92,7 @@ TRANSLATION = {"the labs' sizes": SMALL_TRANSLATOR, "ours": BETTER_TRANSLATOR}
 
 EXPERIMENTS = {
     "pretraining": [*PRETRAINING.values()],
-    "films": [FILMS_LM],
+    "films-lm": [FILMS_LM],
     "transfer-lab": _in_turns(TRANSFER_LAB),
     "translation": [*TRANSLATION.values()],
 }
