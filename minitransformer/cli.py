@@ -6,7 +6,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 COMMANDS = {
     "backends": "what works here, and why the rest does not",
@@ -81,13 +81,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         overview.print_help()
         return 0
     chosen = overview.parse_args(arguments[:1])
-    try:
+
+    def work() -> int:
         options = parser_for(chosen.command).parse_args(arguments[1:])
         if getattr(options, "backend", None) is not None:
             import kernels
 
             kernels.use(options.backend)
         return options.run(options) or 0
+
+    return orderly(f"minitransformer {chosen.command}", work)
+
+
+def orderly(name: str, work: Callable[[], int]) -> int:
+    """Does a program's work and returns its exit code; what a user can mend becomes one line on stderr."""
+    try:
+        return work()
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
         return 130
@@ -95,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except _mistakes() as error:
-        print(f"minitransformer {chosen.command}: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 2
 
 

@@ -117,7 +117,7 @@ def _translated(model: Translator, given: Corpus, sentences: Sequence[str]) -> l
 # ---------------------------------------------------------------------------------------------------------- the figure
 
 
-def draw(record: Mapping[str, Any], path: Path) -> None:
+def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     import matplotlib.pyplot as plt
     import numpy as np
 
@@ -139,8 +139,7 @@ def draw(record: Mapping[str, Any], path: Path) -> None:
     right.set_xlabel(f"BLEU on {record['settings']['valid_pairs']} unseen sentences")
     right.set_title("What it translates", loc="left")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=4)
-    save_figure(figure, path)
-    plt.close(figure)
+    return [save_figure(figure, folder / f"{NAME}.png")]
 
 
 # ---------------------------------------------------------------------------------------------------- the command line
@@ -164,7 +163,7 @@ def gather(places: Mapping[str, str]) -> dict[str, Any]:
     return {"settings": settings, "faults": found}
 
 
-def show(record: Mapping[str, Any], folder: Path) -> None:
+def tell(record: Mapping[str, Any]) -> None:
     for name, facts in record["faults"].items():
         last = facts["losses"][-50:]
         print(
@@ -173,12 +172,10 @@ def show(record: Mapping[str, Any], folder: Path) -> None:
         )
         for english, french in facts["said"].items():
             print(f"  {english:30} {french[:80]}")
-    draw(record, folder / f"{NAME}.png")
-    print(f"drawn: {folder / NAME}.png")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return script(NAME, __doc__, gather, show, arguments)
+    return script(NAME, __doc__, gather, draw, tell, arguments)
 
 
 if __name__ == "__main__":

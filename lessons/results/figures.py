@@ -1,4 +1,4 @@
-"""What the experiments of this folder share: records in JSON, figures, and an orderly end of a script."""
+"""What the experiments of this folder share: records in JSON, and figures."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import json
 import os
 import platform
 import re
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import kernels
 from minitransformer.bench import machine
-from minitransformer.checkpoints import CheckpointError
 from minitransformer.checkpoints.files import replacing
 from minitransformer.cli import UserError
-from minitransformer.text import DataError
 
 PACKAGES = ("numpy", "numba", "torch")
 NUMBERS = re.compile(r"\[\s+(-?\d[^\[\]{}\"]*?)\s+\]")  # a list of nothing but numbers, as json.dumps spreads it
@@ -65,18 +62,11 @@ def load_record(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: not a record ({error}); run the experiment again") from None
 
 
-def save_figure(figure: Any, path: Path) -> None:
+def save_figure(figure: Any, path: Path) -> Path:
+    """Writes it and closes it."""
+    import matplotlib.pyplot as plt
+
     with replacing(path) as file:
         figure.savefig(file, format="png", dpi=160)
-
-
-def run_script(name: str, work: Callable[[], int]) -> int:
-    """Runs a script's work and returns its exit code; what a user can mend becomes one line on stderr."""
-    try:
-        return work()
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
-    except (UserError, DataError, CheckpointError, kernels.BackendError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return 2
+    plt.close(figure)
+    return path

@@ -55,7 +55,7 @@ def baseline(places: Mapping[str, str]) -> dict[str, float]:
 # ---------------------------------------------------------------------------------------------------------- the figure
 
 
-def draw(record: Mapping[str, Any], path: Path) -> None:
+def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     import matplotlib.pyplot as plt
 
     from lessons import style
@@ -73,8 +73,7 @@ def draw(record: Mapping[str, Any], path: Path) -> None:
     axes.minorticks_off()
     axes.set_title("What pretraining is worth", loc="left")
     axes.legend(loc="lower right")
-    save_figure(figure, path)
-    plt.close(figure)
+    return [save_figure(figure, folder / f"{NAME}.png")]
 
 
 # ---------------------------------------------------------------------------------------------------- the command line
@@ -94,7 +93,7 @@ def gather(places: Mapping[str, str]) -> dict[str, Any]:
     return {"language_model": base, "naive_bayes": baseline(places), "groups": groups}
 
 
-def show(record: Mapping[str, Any], folder: Path) -> None:
+def tell(record: Mapping[str, Any]) -> None:
     base = record["language_model"]
     print(f"language model: perplexity {base['perplexity']:.0f} after {base['cpu_minutes']:.0f} minutes of one core")
     for labels, accuracy in record["naive_bayes"].items():
@@ -103,12 +102,10 @@ def show(record: Mapping[str, Any], folder: Path) -> None:
             if labels in by_labels:
                 mean, half = interval(by_labels[labels]["accuracy"])
                 print(f"{labels} labels, {name}: {mean:.1%} ± {half:.1%} ({len(by_labels[labels]['accuracy'])} seeds)")
-    draw(record, folder / f"{NAME}.png")
-    print(f"drawn: {folder / NAME}.png")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return script(NAME, __doc__, gather, show, arguments)
+    return script(NAME, __doc__, gather, draw, tell, arguments)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ import random
 import sys
 from collections.abc import Iterable
 
-from lessons.results.figures import run_script
-from minitransformer.cli import UserError
+from minitransformer.cli import UserError, orderly
 
 HELD_OUT = 20  # every so many novels, one is held out
 LAB_LINES = 50_000
@@ -55,4 +54,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_script("novels", lambda: main(sys.argv[1:])))
+    sys.exit(orderly("novels", lambda: main(sys.argv[1:])))

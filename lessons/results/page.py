@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lessons.results.figures import load_record, run_script
+from lessons.results.figures import load_record
 from lessons.results.transfer import interval
 from minitransformer.checkpoints.files import replacing
-from minitransformer.cli import UserError
+from minitransformer.cli import UserError, orderly
 
 FOLDER = Path(__file__).parent
 PLACE = re.compile(r"(<!-- ([\w ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -81,9 +81,14 @@ def translation(record: Mapping[str, Any]) -> str:
     for name, facts in record["runs"].items():
         greedy, beam = (facts["measured"][how] for how in ("greedy", "beam"))
         minutes = f"{facts['cpu_minutes']:.0f}"
-        scores = [f"{greedy['loss']:.3f}", f"{greedy['bleu']:.1f}", f"{beam['bleu']:.1f}", f"{beam['exact']:.0%}"]
+        scores = [
+            f"{greedy['loss'] * facts['tokens_a_word']:.2f}",
+            f"{greedy['bleu']:.1f}",
+            f"{beam['bleu']:.1f}",
+            f"{beam['exact']:.0%}",
+        ]
         rows.append([name, f"{facts['weights'] / 1e6:.1f} M", minutes, *scores])
-    heads = ["", "weights", "minutes of one core", "nats a token", "BLEU, greedy", "BLEU, beam of 5", "word for word"]
+    heads = ["", "weights", "minutes of one core", "nats a word", "BLEU, greedy", "BLEU, beam of 5", "word for word"]
     return table(heads, rows)
 
 
@@ -144,4 +149,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_script("page", main))
+    sys.exit(orderly("page", main))

@@ -40,7 +40,7 @@ def _cpu_minutes(lines: Sequence[Mapping[str, Any]]) -> list[float]:
     return [line["tokens"] * pace / 60 for line in lines]
 
 
-def draw(record: Mapping[str, Any], path: Path) -> None:
+def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     import matplotlib.pyplot as plt
 
     from lessons import style
@@ -57,8 +57,7 @@ def draw(record: Mapping[str, Any], path: Path) -> None:
     left.minorticks_off()
     left.set_title("Learning French from novels", loc="left")
     right.legend(loc="upper right")
-    save_figure(figure, path)
-    plt.close(figure)
+    return [save_figure(figure, folder / f"{NAME}.png")]
 
 
 def gather(places: Mapping[str, str]) -> dict[str, Any]:
@@ -66,16 +65,14 @@ def gather(places: Mapping[str, str]) -> dict[str, Any]:
     return {"runs": {name: facts(run, places) for name, run in runs.items()}}
 
 
-def show(record: Mapping[str, Any], folder: Path) -> None:
+def tell(record: Mapping[str, Any]) -> None:
     for name, found in record["runs"].items():
         perplexity, minutes = found["curve"]["perplexity"][-1], found["cpu_minutes"][-1]
         print(f"{name}: perplexity {perplexity:.1f} on held-out novels after {minutes:.0f} minutes of one core")
-    draw(record, folder / f"{NAME}.png")
-    print(f"drawn: {folder / NAME}.png")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return script(NAME, __doc__, gather, show, arguments)
+    return script(NAME, __doc__, gather, draw, tell, arguments)
 
 
 if __name__ == "__main__":

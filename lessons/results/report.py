@@ -7,15 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lessons.results.figures import load_record, rounded, run_script, save_record
+from lessons.results.figures import load_record, rounded, save_record
 from lessons.results.runs import Run, add_places, note_of
+from minitransformer.cli import orderly
 
 Gather = Callable[[Mapping[str, str]], dict[str, Any]]  # the folders of data and runs → what is to be told
-Show = Callable[[Mapping[str, Any], Path], None]  # that record → figures in this folder, and lines on the screen
+Draw = Callable[[Mapping[str, Any], Path], list[Path]]  # that record → figures, in this folder
+Tell = Callable[[Mapping[str, Any]], None]  # that record → lines on the screen
 
 
-def script(name: str, description: str | None, gather: Gather, show: Show, arguments: Sequence[str] | None) -> int:
-    """name: of the record, name.json. Without --draw it is gathered from the runs; then it is shown."""
+def script(
+    name: str, description: str | None, gather: Gather, draw: Draw, tell: Tell, arguments: Sequence[str] | None
+) -> int:
+    """name: of the record, name.json. Without --draw it is gathered from the runs; then it is drawn and told."""
     parser = argparse.ArgumentParser(
         prog=name, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -31,10 +35,13 @@ def script(name: str, description: str | None, gather: Gather, show: Show, argum
             record = gather({"data": options.data, "runs": options.runs})
             options.out.mkdir(parents=True, exist_ok=True)
             save_record(rounded(record), path)
-        show(load_record(path), options.out)
+        record = load_record(path)
+        drawn = draw(record, options.out)  # before a reader of the lines (head) can have seen enough
+        tell(record)
+        print("drawn:", *drawn)
         return 0
 
-    return run_script(name, work)
+    return orderly(name, work)
 
 
 def finished(runs: Mapping[str, Run], places: Mapping[str, str]) -> dict[str, Run]:

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lessons.results.figures import environment, run_script
+from lessons.results.figures import environment
 from minitransformer.checkpoints.files import replacing
-from minitransformer.cli import UserError
+from minitransformer.cli import UserError, orderly
 from minitransformer.training.metrics import read_metrics
 
 DONE = "done.json"
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--commands", action="store_true", help="show the commands, train nothing")
     add_places(parser)
     options = parser.parse_args(arguments)
-    return run_script("runs", lambda: _main(options, EXPERIMENTS))
+    return orderly("runs", lambda: _main(options, EXPERIMENTS))
 
 
 def _main(options: argparse.Namespace, experiments: Mapping[str, Sequence[Run]]) -> int:

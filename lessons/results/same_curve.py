@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from lessons.results.figures import environment, load, load_record, rounded, run_script, save_figure, save_record
+from lessons.results.figures import environment, load, load_record, rounded, save_figure, save_record
 from lessons.results.side_by_side import Engine, Run, nudged, record_of, take_turns
 from minitransformer import presets
 from minitransformer.bench.ours import threads
-from minitransformer.cli import UserError
+from minitransformer.cli import UserError, orderly
 from minitransformer.progress import progress_on
 from minitransformer.tasks.runs import built
 from minitransformer.text import LabTokenizer, LanguageModelBatches, read_documents
@@ -70,7 +70,6 @@ def draw(record: Mapping[str, Any], path: Path) -> None:
     _differences(below, record, style)
     figure.legend(*below.get_legend_handles_labels(), loc="outside lower center", ncols=3)  # no line runs under it
     save_figure(figure, path)
-    plt.close(figure)
 
 
 def _curves(axes: Any, record: Mapping[str, Any], style: Any) -> None:
@@ -115,7 +114,7 @@ def _smooth(values: np.ndarray, reach: int = 7) -> list[float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
-    return run_script(NAME, lambda: redraw(options) if options.draw else experiment(options))
+    return orderly(NAME, lambda: redraw(options) if options.draw else experiment(options))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -70,7 +70,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 # ---------------------------------------------------------------------------------------------------------- the figure
 
 
-def draw(record: Mapping[str, Any], path: Path) -> None:
+def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     import matplotlib.pyplot as plt
 
     from lessons import style
@@ -90,8 +90,7 @@ def draw(record: Mapping[str, Any], path: Path) -> None:
         axis.legend(loc="lower right")
     axes[0][0].annotate("Naive Bayes", (1, 100 * bayes), (0, 4), textcoords="offset points", color=style.GREY)
     axes[0][0].set_ylabel(f"accuracy on {record['naive_bayes']['texts']} other reviews, %")
-    save_figure(figure, path)
-    plt.close(figure)
+    return [save_figure(figure, folder / f"{NAME}.png")]
 
 
 # ---------------------------------------------------------------------------------------------------- the command line
@@ -108,7 +107,7 @@ def gather(places: Mapping[str, str]) -> dict[str, Any]:
     return {"naive_bayes": baseline(places), "recipes": recipes}
 
 
-def show(record: Mapping[str, Any], folder: Path) -> None:
+def tell(record: Mapping[str, Any]) -> None:
     bayes = record["naive_bayes"]
     low, high = bayes["interval"]
     print(f"Naive Bayes: {bayes['accuracy']:.1%} of {bayes['texts']} reviews ({low:.1%} to {high:.1%})")
@@ -117,12 +116,10 @@ def show(record: Mapping[str, Any], folder: Path) -> None:
             (first, _), (last, half) = (interval([one[epoch] for one in facts["accuracy"]]) for epoch in (0, -1))
             count = len(facts["accuracy"])
             print(f"{recipe}, {name}: {first:.1%} after one epoch, {last:.1%} ± {half:.1%} at the end ({count} seeds)")
-    draw(record, folder / f"{NAME}.png")
-    print(f"drawn: {folder / NAME}.png")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return script(NAME, __doc__, gather, show, arguments)
+    return script(NAME, __doc__, gather, draw, tell, arguments)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ python -m lessons.results.translation --draw     draws the figures again, from t
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from lessons.results.report import finished, script
 from lessons.results.runs import Run, metrics, note_of
 from minitransformer.tasks.trained import Trained, open_model
 from minitransformer.tasks.translating import source_ids, translations
-from minitransformer.text import Tokenizer
+from minitransformer.text import Tokenizer, WordTokenizer, read_pairs
 
 NAME = "translation"
 RECURRENT = 2.75  # nats a word: what a recurrent encoder-decoder reaches on such pairs, at best
@@ -54,11 +55,20 @@ def facts(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
         "words": [trained.wordings[side].tokenizer.vocab_size for side in ("source", "target")],
         "cpu_minutes": last["cpu_seconds"] / 60,
         "tokens": last["tokens"],
+        "tokens_a_word": tokens_a_word(trained, places),
         "measured": note["measured"],
         "curve": {name: [line[name] for line in lines["evaluation"]] for name in ("step", "tokens", "loss")},
         "sentences": said,
         "looks": [look(trained, said[number]["english"], said[number]["greedy"]) for number in SHOWN],
     }
+
+
+def tokens_a_word(trained: Trained, places: Mapping[str, str]) -> float:
+    """1 for a model of words; with it, the loss of a model of pieces can be told by the word too."""
+    wording, words = trained.wordings["target"], WordTokenizer(["-"])
+    texts = [french for _, french in read_pairs(os.path.join(places["data"], "tatoeba-eng-fra", "valid.tsv"))]
+    ends = len(texts)  # each text's end is predicted too
+    return (sum(len(wording.encode(text)) for text in texts) + ends) / (sum(len(words.cut(t)) for t in texts) + ends)
 
 
 def _written(trained: Trained, beams: int) -> list[str]:
@@ -96,10 +106,7 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
 
     style.apply()
     figures = {"translation.png": _curves(record, plt, style), "attention.png": _maps(record, plt)}
-    for name, figure in figures.items():
-        save_figure(figure, folder / name)
-        plt.close(figure)
-    return [folder / name for name in figures]
+    return [save_figure(figure, folder / name) for name, figure in figures.items()]
 
 
 def _curves(record: Mapping[str, Any], plt: Any, style: Any) -> Any:
@@ -107,14 +114,15 @@ def _curves(record: Mapping[str, Any], plt: Any, style: Any) -> Any:
     for (name, facts), colour, dashes in zip(record["runs"].items(), style.COLOURS, style.DASHES, strict=False):
         curve = facts["curve"]
         label = f"{name}, {facts['weights'] / 1e6:.1f} million weights"
-        axes.plot(np.array(curve["tokens"]) / 1e6, curve["loss"], color=colour, linestyle=dashes, label=label)
+        words = np.array(curve["tokens"]) / facts["tokens_a_word"] / 1e6
+        axes.plot(words, np.array(curve["loss"]) * facts["tokens_a_word"], color=colour, linestyle=dashes, label=label)
     axes.axhline(RECURRENT, color=style.GREY, linewidth=1, linestyle="--")
     axes.annotate(
         "a recurrent model with attention, at best", (1, RECURRENT), (-4, 4), xycoords=("axes fraction", "data"),
         textcoords="offset points", ha="right", color=style.GREY,
     )  # fmt: skip
     axes.set(xlabel="million words read and written", ylabel="loss on unseen pairs, nats a word", ylim=(0, None))
-    axes.set_title("The labs' translator, trained properly", loc="left")
+    axes.set_title("English into French: the labs' translator, trained properly", loc="left")
     axes.legend(loc="center right")
     return figure
 
@@ -141,17 +149,17 @@ def gather(places: Mapping[str, str]) -> dict[str, Any]:
     return {"runs": {name: facts(run, places) for name, run in runs.items()}}
 
 
-def show(record: Mapping[str, Any], folder: Path) -> None:
+def tell(record: Mapping[str, Any]) -> None:
     for name, found in record["runs"].items():
         greedy, beam = (found["measured"][how] for how in ("greedy", "beam"))
-        print(f"{name}: {greedy['loss']:.3f} nats a word, BLEU {greedy['bleu']:.1f} (beam: {beam['bleu']:.1f})")
+        loss = greedy["loss"] * found["tokens_a_word"]
+        print(f"{name}: {loss:.3f} nats a word, BLEU {greedy['bleu']:.1f} (beam: {beam['bleu']:.1f})")
         for said in found["sentences"]:
             print(f"  {said['english']:48} {said['beam']}")
-    print("drawn:", *draw(record, folder))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return script(NAME, __doc__, gather, show, arguments)
+    return script(NAME, __doc__, gather, draw, tell, arguments)
 
 
 if __name__ == "__main__":
