@@ -95,7 +95,7 @@ def translation(record: Mapping[str, Any]) -> str:
 def sentences(record: Mapping[str, Any]) -> str:
     runs = record["runs"]
     rows = [
-        [said[0]["english"], *(one["beam"] for one in said)]
+        [said[0]["english"] + " (trained on)" * said[0]["trained_on"], *(one["beam"] for one in said)]
         for said in zip(*(facts["sentences"] for facts in runs.values()), strict=True)
     ]
     return table(["English", *runs], rows)

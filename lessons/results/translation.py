@@ -44,8 +44,10 @@ def facts(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
     lines, note = metrics(run, places), note_of(run, places)
     trained = open_model(str(run.folder(places)), "Translator")
     written = {beams: _written(trained, beams) for beams in (1, BEAMS)}
+    known = {english.lower() for english, _ in pairs("train", places)}
+    unknown = trained.wordings["source"].unknown
     said = [
-        {"english": text, "greedy": greedy, "beam": beam, "unknown": trained.wordings["source"].unknown(text)}
+        {"english": text, "trained_on": text.lower() in known, "greedy": greedy, "beam": beam, "unknown": unknown(text)}
         for text, greedy, beam in zip(SENTENCES, written[1], written[BEAMS], strict=True)
     ]
     last = lines["evaluation"][-1]
@@ -63,10 +65,14 @@ def facts(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def pairs(name: str, places: Mapping[str, str]) -> list[tuple[str, str]]:
+    return read_pairs(os.path.join(places["data"], "tatoeba-eng-fra", f"{name}.tsv"))
+
+
 def tokens_a_word(trained: Trained, places: Mapping[str, str]) -> float:
     """1 for a model of words; with it, the loss of a model of pieces can be told by the word too."""
     wording, words = trained.wordings["target"], WordTokenizer(["-"])
-    texts = [french for _, french in read_pairs(os.path.join(places["data"], "tatoeba-eng-fra", "valid.tsv"))]
+    texts = [french for _, french in pairs("valid", places)]
     ends = len(texts)  # each text's end is predicted too
     return (sum(len(wording.encode(text)) for text in texts) + ends) / (sum(len(words.cut(t)) for t in texts) + ends)
 

@@ -242,6 +242,7 @@ def test_translation(places, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     printed, record = report(translation, places, tmp_path, capsys)
     facts = record["runs"]["tiny"]
+    assert not any(said["trained_on"] for said in facts["sentences"])
     assert facts["tokens_a_word"] == 1  # a model of words
     assert len(facts["sentences"]) == 13 and "BLEU" in printed and "student" in facts["sentences"][0]["unknown"]
     for look in facts["looks"]:
