@@ -20,7 +20,7 @@ from lessons.results import experiments
 from lessons.results.figures import save_figure
 from lessons.results.report import script
 from lessons.results.runs import Run, metrics, note_of
-from lessons.results.transfer import interval, naive_bayes
+from lessons.results.transfer import interval, naive_bayes, told
 from minitransformer.cli import UserError
 from minitransformer.text import WordTokenizer, read_labelled
 
@@ -100,8 +100,8 @@ def tell(record: Mapping[str, Any]) -> None:
         print(f"{labels} labels, Naive Bayes: {accuracy:.1%}")
         for name, by_labels in record["groups"].items():
             if labels in by_labels:
-                mean, half = interval(by_labels[labels]["accuracy"])
-                print(f"{labels} labels, {name}: {mean:.1%} ± {half:.1%} ({len(by_labels[labels]['accuracy'])} seeds)")
+                values = by_labels[labels]["accuracy"]
+                print(f"{labels} labels, {name}: {told(values)} ({len(values)} seeds)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lessons.results.figures import load_record
-from lessons.results.transfer import interval
+from lessons.results.transfer import told
 from minitransformer.checkpoints.files import replacing
 from minitransformer.cli import UserError, orderly
 
@@ -53,9 +53,9 @@ def transfer(record: Mapping[str, Any]) -> str:
     rows = [["Naive Bayes", "", "", f"{bayes['accuracy']:.1%}", ""]]
     for recipe, groups in record["recipes"].items():
         for name, facts in groups.items():
-            (first, _), (last, half) = (interval([one[at] for one in facts["accuracy"]]) for at in (0, -1))
+            first, last = (told([one[at] for one in facts["accuracy"]]) for at in (0, -1))
             seeds, minutes = len(facts["accuracy"]), sum(facts["cpu_minutes"]) / len(facts["cpu_minutes"])
-            rows.append([f"{recipe}: {name}", str(seeds), f"{first:.1%}", f"{last:.1%} ± {half:.1%}", f"{minutes:.0f}"])
+            rows.append([f"{recipe}: {name}", str(seeds), first, last, f"{minutes:.0f}"])
     return table(["", "seeds", "after one epoch", "at the end", "minutes of one core, a seed"], rows)
 
 
@@ -65,8 +65,7 @@ def films(record: Mapping[str, Any]) -> str:
     for labels, bayes in record["naive_bayes"].items():
         row = [f"{int(labels):,}", f"{bayes:.1%}"]
         for by_labels in groups.values():
-            mean, half = interval(by_labels[labels]["accuracy"])
-            row.append(f"{mean:.1%} ± {half:.1%} ({len(by_labels[labels]['accuracy'])} seeds)")
+            row.append(f"{told(by_labels[labels]['accuracy'])} ({len(by_labels[labels]['accuracy'])} seeds)")
         rows.append(row)
     return table(["labels", "Naive Bayes", *groups], rows)
 

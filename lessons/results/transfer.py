@@ -62,9 +62,15 @@ def facts(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Mean over the seeds, and half the width of its 95 % interval."""
+    """Mean over the seeds, and half the width of its 95 % interval; one seed has none."""
     n = len(values)
-    return float(np.mean(values)), STUDENT[n] * float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    return float(np.mean(values)), STUDENT[n] * float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else 0.0
+
+
+def told(values: Sequence[float]) -> str:
+    """Accuracies of several seeds as one text."""
+    mean, half = interval(values)
+    return f"{mean:.1%} ± {half:.1%}" if len(values) > 1 else f"{mean:.1%}, one seed"
 
 
 # ---------------------------------------------------------------------------------------------------------- the figure
@@ -113,9 +119,8 @@ def tell(record: Mapping[str, Any]) -> None:
     print(f"Naive Bayes: {bayes['accuracy']:.1%} of {bayes['texts']} reviews ({low:.1%} to {high:.1%})")
     for recipe, groups in record["recipes"].items():
         for name, facts in groups.items():
-            (first, _), (last, half) = (interval([one[epoch] for one in facts["accuracy"]]) for epoch in (0, -1))
-            count = len(facts["accuracy"])
-            print(f"{recipe}, {name}: {first:.1%} after one epoch, {last:.1%} ± {half:.1%} at the end ({count} seeds)")
+            first, last = (told([one[epoch] for one in facts["accuracy"]]) for epoch in (0, -1))
+            print(f"{recipe}, {name}: {first} after one epoch, {last} at the end ({len(facts['accuracy'])} seeds)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -232,6 +232,7 @@ def test_naive_bayes_by_hand():
 def test_the_interval_over_seeds_is_students():
     mean, half = transfer.interval([0.7, 0.8, 0.9])
     assert mean == pytest.approx(0.8) and half == pytest.approx(4.303 * 0.1 / 3**0.5)
+    assert transfer.told([0.7, 0.8, 0.9]) == "80.0% ± 24.8%" and transfer.told([0.75]) == "75.0%, one seed"
 
 
 def test_translation(places, tmp_path, monkeypatch, capsys):
