@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,13 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(cell.replace('|', ' ') for cell in line)} |\n" for line in lines)
 
 
+def block(runs: Iterable[Mapping[str, Any]]) -> str:
+    """The exact command of each run, to be copied."""
+    return "```\n" + "".join(f"{facts['command']}\n" for facts in runs) + "```\n"
+
+
 def commands(record: Mapping[str, Any]) -> str:
-    """The exact command of each run, as a block to copy."""
-    return "```\n" + "".join(f"{facts['command']}\n" for facts in record["runs"].values()) + "```\n"
+    return block(record["runs"].values())
 
 
 def same_curve(record: Mapping[str, Any]) -> str:
@@ -59,6 +63,10 @@ def transfer(record: Mapping[str, Any]) -> str:
     return table(["", "seeds", "after one epoch", "at the end", "minutes of one core, a seed"], rows)
 
 
+def transfer_commands(record: Mapping[str, Any]) -> str:
+    return block(facts for groups in record["recipes"].values() for facts in groups.values())
+
+
 def films(record: Mapping[str, Any]) -> str:
     groups = record["groups"]
     rows = []
@@ -71,8 +79,7 @@ def films(record: Mapping[str, Any]) -> str:
 
 
 def films_commands(record: Mapping[str, Any]) -> str:
-    facts = [facts for by_labels in record["groups"].values() for facts in by_labels.values()]
-    return "```\n" + "".join(f"{one['command']}\n" for one in (record["language_model"], *facts)) + "```\n"
+    return block([record["language_model"], *(facts for by in record["groups"].values() for facts in by.values())])
 
 
 def translation(record: Mapping[str, Any]) -> str:
@@ -116,6 +123,7 @@ TABLES: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
     "pretraining": ("pretraining", pretraining),
     "pretraining commands": ("pretraining", commands),
     "transfer": ("transfer", transfer),
+    "transfer commands": ("transfer", transfer_commands),
     "films": ("films", films),
     "films commands": ("films", films_commands),
     "translation": ("translation", translation),

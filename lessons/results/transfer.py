@@ -94,7 +94,9 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
         axis.set_title(recipe, loc="left")
         axis.set_xlabel("epochs over 1,600 reviews")
         axis.legend(loc="lower right")
-    axes[0][0].annotate("Naive Bayes", (1, 100 * bayes), (0, 4), textcoords="offset points", color=style.GREY)
+    place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right"}
+    axes[0][0].annotate("Naive Bayes", (1, 100 * bayes), (0, 4), color=style.GREY, **place)
+    axes[0][0].margins(y=0.12)
     axes[0][0].set_ylabel(f"accuracy on {record['naive_bayes']['texts']} other reviews, %")
     return [save_figure(figure, folder / f"{NAME}.png")]
 
