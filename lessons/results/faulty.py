@@ -126,14 +126,19 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     style.apply()
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), width_ratios=(1.3, 1))
     names = list(record["faults"])
-    colours = [*style.COLOURS, "#1a1a1a"][: len(names)]
-    for (name, facts), colour, dashes in zip(record["faults"].items(), colours, [*style.DASHES, "-"], strict=False):
+    colours = [
+        colour for _, colour in zip(names, itertools.cycle([*style.COLOURS, "#1a1a1a", "#8c6d31"]), strict=False)
+    ]
+    lines = zip(record["faults"].items(), colours, itertools.cycle(style.DASHES), strict=False)
+    for (name, facts), colour, dashes in lines:
         reach = min(25, len(facts["losses"]))
         smooth = np.convolve(facts["losses"], np.ones(reach) / reach, "valid")
         left.plot(np.arange(reach, reach + len(smooth)), smooth, color=colour, linestyle=dashes, label=name)
     left.set(xlabel="training step", ylabel="training loss, nats a word", ylim=(0, None))
     left.set_title("What the training shows", loc="left")
-    right.barh(range(len(names)), [record["faults"][name]["bleu"] for name in names], color=colours)
+    bars = right.barh(range(len(names)), [record["faults"][name]["bleu"] for name in names], color=colours)
+    right.bar_label(bars, fmt="%.1f", padding=3)
+    right.margins(x=0.12)
     right.set_yticks(range(len(names)), names)
     right.invert_yaxis()
     right.set_xlabel(f"BLEU on {record['settings']['valid_pairs']} unseen sentences")
