@@ -40,7 +40,7 @@ def _in_turns(groups: Mapping[str, list[Run]]) -> list[Run]:
 LABS_RECIPE = "--preset lab --pooling last_column"
 TRANSFER_LAB = {
     "pretrained": seeds("lab-pretrained", f"finetune {LABELLED} --from {{runs}}/lab-lm {LABS_RECIPE}"),
-    "scratch": seeds("lab-scratch", f"finetune {LABELLED} --scratch --dict {REVIEWS}/dict.txt {LABS_RECIPE}"),
+    "from scratch": seeds("lab-scratch", f"finetune {LABELLED} --scratch --dict {REVIEWS}/dict.txt {LABS_RECIPE}"),
 }
 
 TRANSFER = {"The labs' recipe": TRANSFER_LAB}
@@ -64,7 +64,7 @@ FILMS_LM = Run(
 
 FILMS = {
     "pretrained": {n: seeds(f"films-{n}", _few(n, "--from {runs}/films-lm --pooling mean"), TESTED) for n in LABELS},
-    "scratch": {n: seeds(f"films-scratch-{n}", _few(n, "--scratch --tokenizer words"), TESTED) for n in LABELS},
+    "from scratch": {n: seeds(f"films-scratch-{n}", _few(n, "--scratch --tokenizer words"), TESTED) for n in LABELS},
 }
 
 # ------------------------------------------------------------------------------------------ English into French
@@ -92,7 +92,7 @@ TRANSLATION = {"the labs' sizes": SMALL_TRANSLATOR, "ours": BETTER_TRANSLATOR}
 
 EXPERIMENTS = {
     "pretraining": [*PRETRAINING.values()],
-    "films-lm": [FILMS_LM],
     "transfer-lab": _in_turns(TRANSFER_LAB),
+    "films": [FILMS_LM, *(run for by_labels in FILMS.values() for runs in by_labels.values() for run in runs)],
     "translation": [*TRANSLATION.values()],
 }

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lessons import faults
-from lessons.results.figures import save_figure
+from lessons.results.figures import environment, save_figure
 from lessons.results.report import script
 from lessons.results.translation import SENTENCES
 from minitransformer.checkpoints.files import replacing
@@ -133,8 +133,9 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     for (name, facts), colour, dashes in lines:
         reach = min(25, len(facts["losses"]))
         smooth = np.convolve(facts["losses"], np.ones(reach) / reach, "valid")
-        left.plot(np.arange(reach, reach + len(smooth)), smooth, color=colour, linestyle=dashes, label=name)
-    left.set(xlabel="training step", ylabel="training loss, nats a word", ylim=(0, None))
+        look = {"linewidth": 6, "alpha": 0.4} if name == "sound" else {"linewidth": 1.5}  # others lie upon it
+        left.plot(np.arange(reach, reach + len(smooth)), smooth, color=colour, linestyle=dashes, label=name, **look)
+    left.set(xlabel="training step", ylabel="training loss, nats a word (mean of 25 steps)", ylim=(0, None))
     left.set_title("What the training shows", loc="left")
     bars = right.barh(range(len(names)), [record["faults"][name]["bleu"] for name in names], color=colours)
     right.bar_label(bars, fmt="%.1f", padding=3)
@@ -142,7 +143,7 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     right.set_yticks(range(len(names)), names)
     right.invert_yaxis()
     right.set_xlabel(f"BLEU on {record['settings']['valid_pairs']} unseen sentences")
-    right.set_title("What it translates", loc="left")
+    right.set_title("How well it translates", loc="left")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=4)
     return [save_figure(figure, folder / f"{NAME}.png")]
 
@@ -165,7 +166,7 @@ def gather(places: Mapping[str, str]) -> dict[str, Any]:
         found[fault] = json.loads(path.read_text())
     settings = {"steps": STEPS, "warmup": WARMUP, "rows": ROWS, "lr": LR, "clip": CLIP}
     settings |= {"vocabulary": VOCABULARY, "valid_pairs": VALID}
-    return {"settings": settings, "faults": found}
+    return {"settings": settings, **environment(), "faults": found}
 
 
 def tell(record: Mapping[str, Any]) -> None:

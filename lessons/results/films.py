@@ -19,7 +19,7 @@ import numpy as np
 from lessons.results import experiments
 from lessons.results.figures import save_figure
 from lessons.results.report import script
-from lessons.results.runs import Run, metrics, note_of
+from lessons.results.runs import Run, about, metrics, note_of
 from lessons.results.transfer import interval, naive_bayes, told
 from minitransformer.cli import UserError
 from minitransformer.text import WordTokenizer, read_labelled
@@ -32,7 +32,7 @@ def facts(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
     notes = [note_of(run, places) for run in runs]
     last = [metrics(run, places)["evaluation"][-1] for run in runs]
     return {
-        "command": notes[0]["command"],
+        **about(runs, places),
         "accuracy": [note["measured"]["test"]["accuracy"] for note in notes],
         "cpu_minutes": [line["cpu_seconds"] / 60 for line in last],
     }
@@ -88,7 +88,7 @@ def gather(places: Mapping[str, str]) -> dict[str, Any]:
         raise UserError("nothing is trained yet: python -m lessons.results.runs films")
     lines = metrics(experiments.FILMS_LM, places)["evaluation"]
     base = {name: lines[-1][name] for name in ("tokens", "perplexity")} | {"cpu_minutes": lines[-1]["cpu_seconds"] / 60}
-    base["command"] = note_of(experiments.FILMS_LM, places)["command"]
+    base |= about([experiments.FILMS_LM], places)
     groups = {name: by_labels for name, by_labels in groups.items() if by_labels}
     return {"language_model": base, "naive_bayes": baseline(places), "groups": groups}
 

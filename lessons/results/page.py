@@ -112,9 +112,12 @@ def faulty(record: Mapping[str, Any]) -> str:
     for name, facts in record["faults"].items():
         last, said = facts["losses"][-50:], next(iter(facts["said"].values()))
         cut = said if len(said) <= 60 else f"{said[:60]} ..."
-        rows.append([name, f"{sum(last) / len(last):.2f}", f"{facts['bleu']:.1f}", f"{facts['stutter']:.0%}", cut])
+        losses = [f"{sum(last) / len(last):.2f}", f"{facts['valid_loss']:.2f}"]
+        rows.append([name, *losses, f"{facts['bleu']:.1f}", f"{facts['stutter']:.0%}", cut])
     english = next(iter(next(iter(record["faults"].values()))["said"]))
-    return table(["", "training loss", "BLEU", "words said twice running", english], rows)
+    return table(
+        ["", "training loss", "loss on unseen pairs", "BLEU", "words that repeat the one before", english], rows
+    )
 
 
 # name in the page → record, and what is made of it

@@ -17,7 +17,7 @@ import numpy as np
 from lessons.results import experiments
 from lessons.results.figures import save_figure
 from lessons.results.report import finished, script
-from lessons.results.runs import Run, metrics, note_of
+from lessons.results.runs import Run, about, metrics
 
 NAME = "pretraining"
 TICKS = (50, 100, 200, 400, 800)  # of perplexity
@@ -26,7 +26,7 @@ TICKS = (50, 100, 200, 400, 800)  # of perplexity
 def facts(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
     lines = metrics(run, places)["evaluation"]
     return {
-        "command": note_of(run, places)["command"],
+        **about([run], places),
         "curve": {name: [line[name] for line in lines] for name in ("step", "tokens", "perplexity")},
         "cpu_minutes": _cpu_minutes(lines),
     }

@@ -112,6 +112,12 @@ def note_of(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
         raise UserError(f"{run.folder(places)}: not trained yet; python -m lessons.results.runs does it") from None
 
 
+def about(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
+    """How these were trained, for a record: the first one's command, machine and versions."""
+    note = note_of(runs[0], places)
+    return {name: note[name] for name in ("command", "machine", "backend", "versions")}
+
+
 # ---------------------------------------------------------------------------------------------------- command line
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from lessons.results import experiments
 from lessons.results.figures import save_figure
 from lessons.results.report import script
-from lessons.results.runs import Run, metrics, note_of
+from lessons.results.runs import Run, about, metrics
 from minitransformer.cli import UserError
 from minitransformer.tasks.measures import wilson
 from minitransformer.text import LabTokenizer, read_labelled
@@ -55,7 +55,7 @@ def facts(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
     """One recipe, all its seeds."""
     lines = [metrics(run, places)["evaluation"] for run in runs]
     return {
-        "command": note_of(runs[0], places)["command"],
+        **about(runs, places),
         "accuracy": [[line["accuracy"] for line in one] for one in lines],  # (seeds, epochs)
         "cpu_minutes": [one[-1]["cpu_seconds"] / 60 for one in lines],
     }
@@ -91,7 +91,7 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
             axis.plot(epochs, 100 * means, color=colour, linestyle=dashes, label=name)
             axis.fill_between(epochs, 100 * (means - halves), 100 * (means + halves), color=colour, alpha=0.18, lw=0)
         axis.axhline(100 * bayes, color=style.GREY, linewidth=1, linestyle="--")
-        axis.set_title(recipe, loc="left")
+        axis.set_title(f"{recipe}: mean and 95 % interval", loc="left")
         axis.set_xlabel("epochs over 1,600 reviews")
         axis.legend(loc="lower right")
     place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right"}
