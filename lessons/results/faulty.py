@@ -1,4 +1,4 @@
-"""The faults that reports on the translation lab show, put back one at a time: the labs' model on real pairs.
+"""The faults that reports on the translation lab show, and two more, put back one at a time: on real pairs.
 
   python -m lessons.results.faulty               trains the model with each fault, and draws
   python -m lessons.results.faulty --draw        draws faulty.png again, from faulty.json
@@ -126,9 +126,8 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     style.apply()
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), width_ratios=(1.3, 1))
     names = list(record["faults"])
-    colours = [
-        colour for _, colour in zip(names, itertools.cycle([*style.COLOURS, "#1a1a1a", "#8c6d31"]), strict=False)
-    ]
+    palette = [*style.COLOURS, "#1a1a1a", "#8c6d31"]
+    colours = [palette[number % len(palette)] for number in range(len(names))]
     lines = zip(record["faults"].items(), colours, itertools.cycle(style.DASHES), strict=False)
     for (name, facts), colour, dashes in lines:
         reach = min(25, len(facts["losses"]))

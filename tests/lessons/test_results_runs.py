@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -46,6 +47,8 @@ def places(tmp_path_factory):
         (reviews / f"{name}.review.spm").write_text("\n".join(pieces) + "\n")
         (reviews / f"{name}.label").write_text("".join(f"{i % 2}\n" for i in range(40)))
         (pairs / f"{name}.tsv").write_text("".join(f"{line}.\t{line[::-1]}.\n" for line in lines))
+    with (pairs / "train.tsv").open("a") as file:
+        file.write("she IS so mean.\tmean so is she.\n")
     return {"data": str(folder / "data"), "runs": str(folder / "runs")}
 
 
@@ -243,13 +246,20 @@ def test_translation(places, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     printed, record = report(translation, places, tmp_path, capsys)
     facts = record["runs"]["tiny"]
-    assert not any(said["trained_on"] for said in facts["sentences"])
+    assert [said["english"] for said in facts["sentences"] if said["trained_on"]] == ["She is so mean."]
     assert facts["tokens_a_word"] == 1  # a model of words
     assert len(facts["sentences"]) == 13 and "BLEU" in printed and "student" in facts["sentences"][0]["unknown"]
     for look in facts["looks"]:
         weights = np.array(look["weights"])
         assert weights.shape == (len(look["target"]), len(look["source"]))
         np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-3)  # five digits of each are kept
+
+
+def test_tokens_a_word_of_a_model_of_letters(places):
+    letters = SimpleNamespace(wordings={"target": SimpleNamespace(encode=list)})
+    texts = [french for _, french in translation.pairs("valid", places)]
+    words = sum(len(text[:-1].split()) + 2 for text in texts)  # the full stop and the end count too
+    assert translation.tokens_a_word(letters, places) == pytest.approx(sum(len(text) + 1 for text in texts) / words)
 
 
 def test_faults_are_trained_once(places, tmp_path, monkeypatch, capsys):
@@ -259,7 +269,9 @@ def test_faults_are_trained_once(places, tmp_path, monkeypatch, capsys):
     assert list(record["faults"]) == list(faulty.FAULTS) and "mask after softmax" in printed
     assert all(len(facts["losses"]) == 2 and len(facts["said"]) == 3 for facts in record["faults"].values())
     first = {name: facts["losses"][0] for name, facts in record["faults"].items()}
-    assert first["trained on the source"] != first["sound"] == first["unregistered weights"]
+    assert (
+        first["trained on the source"] != first["sound"] == first["unregistered weights"] != first["words not scaled"]
+    )
     monkeypatch.setattr(faulty, "trained", None)  # would fail if it trained anything again
     report(faulty, places, tmp_path, capsys)
 
