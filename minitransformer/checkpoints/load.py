@@ -15,7 +15,7 @@ from .folder import RunFolder
 from .snapshot import MODEL, OPTIMISER, Checkpoint, read
 
 # settings that came to the models later, and what a checkpoint without them means
-LATER = {"causal": True, "quiet_start": False}
+LATER = {"causal": True, "quiet_start": False, "whole": False}
 
 
 def find(path: Path, which: str = "best") -> Checkpoint:

@@ -47,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     prompt = _input.checked(arguments.prompt)
     trained = open_model(arguments.model, "LanguageModel")
     if not trained.model.config()["causal"]:
-        found = "holds a masked model, which fills in hidden words and cannot go on with a text"
-        advice = "name a run of `minitransformer pretrain` without --objective masked"
+        found = "holds a model that fills in hidden words and cannot go on with a text"
+        advice = "name a run of `minitransformer pretrain` without --objective"
         raise CheckpointError(trained.path, found, advice)
     wording, max_len = trained.wordings["text"], trained.model.config()["max_len"]
     _using.announce(trained)

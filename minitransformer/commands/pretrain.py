@@ -1,4 +1,4 @@
-"""Train a language model: it reads text and learns to predict the next word, or words hidden in it.
+"""Train a language model: it reads text and learns to predict the next word, or words missing in it.
 
 With no data it learns the built-in language of book reviews, whose best possible loss is known. DATA has one document
 a line (.txt, .spm with its dict.txt) or a text column (.tsv, .csv, .jsonl).
@@ -8,6 +8,7 @@ examples:
   minitransformer pretrain books.txt --out runs/books --minutes 30
   minitransformer pretrain imdb.review.spm --dict dict.txt --preset lab
   minitransformer pretrain --objective masked --out runs/masked   hidden words, read from both sides: for finetune
+  minitransformer pretrain reviews.txt --objective bag --out runs/bag   half a text's words, from the other half
   minitransformer pretrain reviews.txt --from runs/books --out runs/reviews   go on with text of another kind
   minitransformer pretrain --resume                            after Ctrl-C
 """
@@ -25,13 +26,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="base", metavar="RUN", help="language model to start from, with its words")
     parser.add_argument(
         "--objective",
-        choices=("next", "masked"),
+        choices=("next", "masked", "bag"),
         default="next",
-        help="next: predict the next word; masked: hidden words, from both sides (default: next)",
+        help="next: predict the next word; masked: hidden words, from both sides; bag: words taken out of a text, "
+        "wherever they stood, from the rest as a whole (default: next)",
     )
-    parser.add_argument("--mask-rate", type=_options.part, metavar="P", help="part of the words hidden (default: 0.15)")
+    parser.add_argument(
+        "--mask-rate",
+        type=_options.part,
+        metavar="P",
+        help="part of the words hidden or taken out (default: 0.15; for a bag 0.5)",
+    )
     _options.add_training(parser, "runs/pretrain", "built-in reviews in an epoch", tied=True)
     _options.add_tokenizer(parser, "pieces", 8000)
+
+
+_KINDS = {"next": "language model", "masked": "masked language model", "bag": "language model of whole texts"}
+_WORDS = {"next": "word", "masked": "hidden word", "bag": "missing word"}
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,8 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
     recipe = recipes.choose(recipes.PRETRAIN, arguments)
     if recipe.model["max_len"] < 2:
         raise UserError("--max-len 1: a word needs another one to follow; give at least 2")
-    if arguments.mask_rate is not None and arguments.objective != "masked":
-        raise UserError("--mask-rate hides words, and the next word is not hidden: add --objective masked")
+    if arguments.mask_rate is not None and arguments.objective == "next":
+        raise UserError("--mask-rate hides words, and the next word is not hidden: add --objective masked (or bag)")
+    if arguments.objective == "bag" and arguments.base is None and not recipe.model.get("norm_first"):
+        raise UserError("--objective bag reads what layers with their norm first have summed up: add --norm-first")
     former = runs.former_run(arguments.out, arguments.resume)
     base = None
     if arguments.base is not None:
@@ -52,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         base = open_model(arguments.base, "LanguageModel")
     task = modelling.task(recipe, arguments, former, base)
     size = task.wordings["text"].tokenizer.vocab_size
-    kind = "masked language model" if arguments.objective == "masked" else "language model"
+    kind = _KINDS[arguments.objective]
     print(f"{kind}, {size:,} words or pieces, {task.model.num_parameters():,} weights", flush=True)
     if base:
         print(f"starts from {base.path}", flush=True)
@@ -69,24 +82,26 @@ def run(arguments: argparse.Namespace) -> int:
 def _summary(task, result, arguments) -> list[tuple[str, str]]:
     import math
 
-    masked = arguments.objective == "masked"
+    from minitransformer.tasks import filling
+
+    objective, wording = arguments.objective, task.wordings["text"]
     rows = []
     if result.best:
-        word = "hidden word" if masked else "word"
+        word = _WORDS[objective]
         loss = result.best["value"]
         rows.append(("loss", f"{loss:.3f} nats a {word} (perplexity {math.exp(min(loss, 700)):.2f}) on unseen text"))
-    if arguments.data is None and not masked:
+    if arguments.data is None and objective == "next":
         from minitransformer.language import reviews
 
         floor = reviews().best_loss()
         rows.append(("best possible", f"{floor:.3f} (perplexity {math.exp(floor):.2f}): the language's own entropy"))
-    if masked:
-        from minitransformer.tasks.filling import filled
-
-        rows += [("fills in", text) for text in filled(task.model, task.wordings["text"], task.held, 2)]
+    if objective == "masked":
+        rows += [("fills in", text) for text in filling.filled(task.model, wording, task.held, 2)]
+    elif objective == "bag":
+        rows += [("expects", text) for text in filling.expected(task.model, wording, task.held, 2)]
     else:
         rows += [("it says", text) for text in _samples(task, 2)]
-    next_command, option = ("finetune", "--from") if masked else ("generate", "--model")
+    next_command, option = ("generate", "--model") if objective == "next" else ("finetune", "--from")
     where = "" if arguments.out == "runs/pretrain" else f" {option} {arguments.out}"
     rows.append(("try", f"minitransformer {next_command}{where}"))
     return rows

@@ -96,9 +96,11 @@ class Classifier(Model):
         share=True both use the same weights. A dropout of its own may be given to a copy: few labels want more."""
         if share and dropout is not None:
             raise ValueError("a shared base keeps its dropout; give share=False to choose another")
-        if share and pooling == "stream":
+        if share and pooling == "stream" and not lm.whole:
             raise ValueError("pooling='stream' does without a norm that the language model needs; give share=False")
-        config = {name: value for name, value in lm.config().items() if name != "tie_weights"}
+        if lm.whole and pooling != "stream":
+            raise ValueError(f"pooling={pooling!r}: this base was trained to be read by pooling='stream'")
+        config = {name: value for name, value in lm.config().items() if name not in ("tie_weights", "whole")}
         if dropout is not None:
             config["dropout"] = dropout
         classifier = cls(**config | {"n_classes": n_classes, "pooling": pooling, "seed": seed}).to(lm.backend.name)
@@ -118,7 +120,7 @@ class Classifier(Model):
         lengths = row_lengths("lengths", lengths, B, T)
         ends = np.full(B, T) if lengths is None or self.pooling == "last_column" else lengths
         if self.pooling in ("mean", "stream"):
-            return self.head(_mean_of_real(self.base(ids, lengths=lengths), ends))
+            return self.head(self.base.mean(ids, lengths))
         # the last layer's other positions would be computed for nobody
         read = self.base(ids, only=ends - 1, lengths=lengths)
         return self.head(read.reshape(B, -1))
@@ -129,12 +131,3 @@ class Classifier(Model):
         labels = same_shape("labels", labels, "the batch", logits.shape[:1])
         within("labels", labels, 0, self.n_classes - 1, "classes")
         return F.cross_entropy(logits, labels)
-
-
-def _mean_of_real(x: Tensor, lengths: Any) -> Tensor:
-    """Σ over t < lengths[b] of x[b, t] / lengths[b].   x (B, T, C) → (B, C)"""
-    B, T, C = x.shape
-    xp = x.backend.xp
-    lengths = x.backend.asarray(lengths)[:, None, None]
-    weights = xp.where(xp.arange(T) < lengths, 1 / lengths, 0.0).astype(x.dtype)  # (B, 1, T)
-    return (Tensor(weights, backend=x.backend) @ x).reshape(B, C)

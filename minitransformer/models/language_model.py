@@ -1,10 +1,13 @@
-"""Predicts words: the next one from those before it, or hidden ones from both sides."""
+"""Predicts words: the next one from those before, hidden ones from both sides, or missing ones from the whole text."""
 
 from typing import Any
 
+import numpy as np
+
+import autograd.functional as F
 from autograd import Tensor
 from minitransformer.layers import Dropout, Head
-from minitransformer.models.inputs import row_lengths, same_shape, token_ids
+from minitransformer.models.inputs import integers, row_lengths, same_shape, token_ids, within
 from minitransformer.models.model import Model, TokenEmbedding, encoder
 from minitransformer.module import Init, Module
 
@@ -37,6 +40,16 @@ class Base(Module):
         seen = None if self.causal else lengths
         return self.encoder(x, is_causal=self.causal, key_lengths=seen, caches=caches, only=only)
 
+    def mean(self, ids: Any, lengths: Any = None) -> Tensor:
+        """Σ over t < lengths[b] of base(ids)[b, t] / lengths[b]: the text as a whole.   ids (B, T) → (B, C)"""
+        x = self(ids, lengths=lengths)
+        B, T, C = x.shape
+        lengths = row_lengths("lengths", lengths, B, T)
+        xp = x.backend.xp
+        ends = x.backend.asarray(np.full(B, T) if lengths is None else lengths)[:, None, None]
+        weights = xp.where(xp.arange(T) < ends, 1 / ends, 0.0).astype(x.dtype)  # (B, 1, T)
+        return (Tensor(weights, backend=x.backend) @ x).reshape(B, C)
+
 
 class LanguageModel(Model):
     """Transformer with a linear head over the vocabulary; the defaults are the first lab's model.
@@ -50,7 +63,9 @@ class LanguageModel(Model):
     tie_weights      the head uses the embedding table as its weight
     scale_embedding  words times √C
     positions        sinusoidal or learned
-    causal           each word is predicted from those before it; False: hidden words from both sides"""
+    causal           each word is predicted from those before it; False: hidden words from both sides
+    whole            words that were taken out of the text, wherever they stood, from the mean of what pre-norm layers
+                     have summed up over the others; no norm closes them, so that some words can be louder"""
 
     def __init__(
         self,
@@ -69,19 +84,27 @@ class LanguageModel(Model):
         scale_embedding: bool = True,
         positions: str = "sinusoidal",
         causal: bool = True,
+        whole: bool = False,
         dtype: str = "float32",
     ):
         super().__init__(locals())
+        if whole and not norm_first:
+            raise ValueError("whole=True reads what pre-norm layers have summed up: give norm_first=True")
         self.base = Base(
             vocab_size, d_model, n_heads, n_layers, d_ff, dropout, max_len,
             norm_first, activation, scale_embedding, positions, causal, init=self.init,
         )  # fmt: skip
+        self.whole = whole
+        if whole:
+            self.base.encoder.norm = None
         tied = self.base.embedding.weight if tie_weights else None
         self.head = Head(d_model, vocab_size, tied=tied, init=self.init)
 
     def forward(self, ids: Any, lengths: Any = None) -> Tensor:
-        """Scores of each word as the next one, or as the one hidden there.   ids (B, T) → logits (B, T, V)"""
-        return self.head(self.base(ids, lengths=lengths))
+        """Scores of each word as the next one, or as the one hidden there.   ids (B, T) → logits (B, T, V)
+
+        With `whole`, scores of each word as one that was taken out of the text.   → (B, V)"""
+        return self.head(self.base.mean(ids, lengths) if self.whole else self.base(ids, lengths=lengths))
 
     def loss(
         self,
@@ -93,7 +116,30 @@ class LanguageModel(Model):
     ) -> Tensor:
         """Mean cross-entropy over the targets that are not ignore_index.   ids, targets (B, T) → a single number
 
-        lengths (B): without a causal mask, padding from there on is not seen"""
+        lengths (B): without a causal mask, padding from there on is not seen
+        With `whole` the targets (B, K) are the words that were taken out of each text, in any order."""
+        if self.whole:
+            return self._loss_of_bags(ids, targets, ignore_index, label_smoothing, lengths)
         hidden = self.base(ids, lengths=lengths)
         targets = same_shape("targets", targets, "ids", hidden.shape[:2])
         return self.head.loss(hidden, targets, ignore_index, label_smoothing)
+
+    def _loss_of_bags(
+        self, ids: Any, targets: Any, ignore_index: int | None, label_smoothing: float, lengths: Any
+    ) -> Tensor:
+        """All words of a bag share the one prediction for their text, so a bag is a row of weights over the words."""
+        if label_smoothing:
+            raise ValueError("label_smoothing is for one target in each place: a bag of words has none")
+        logits = self(ids, lengths)
+        B, V = logits.shape
+        targets = np.asarray(integers("targets", targets))
+        if targets.ndim != 2 or len(targets) != B:
+            raise ValueError(f"targets must have shape ({B}, K), a row for each text, not {targets.shape}")
+        rows, places = np.nonzero(targets != ignore_index)
+        if not len(rows):
+            raise ValueError("targets: every one is ignore_index; give a word to predict")
+        words = targets[rows, places]
+        within("targets", words, 0, V - 1, "words")
+        bags = np.zeros((B, V), dtype=logits.dtype)
+        np.add.at(bags, (rows, words), 1 / len(rows))
+        return -(F.log_softmax(logits) * Tensor(bags, backend=logits.backend)).sum()

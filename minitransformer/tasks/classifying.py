@@ -11,7 +11,7 @@ from minitransformer.models import Classifier
 from minitransformer.text import ClassifierBatches, LabelledDocuments, read_labelled
 
 from . import builtin, measures
-from .modelling import hold_back, source_name, tokenizer_for
+from .modelling import hold_back, objective_of, source_name, tokenizer_for
 from .recipes import Recipe
 from .runs import Task, built, wordings_of
 from .trained import Trained, setting
@@ -67,8 +67,9 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
 
 
 def _model(recipe: Recipe, options: Any, base: Trained | None, wording: Wording, n_classes: int) -> Classifier:
-    both_sides = base is not None and not base.model.config()["causal"]  # then every word has seen all the others
-    pooling = options.pooling or ("mean" if both_sides else "last")
+    # the last word has read all others; where each has, their mean; where it was trained on a mean, the same one
+    usual = {"next": "last", "masked": "mean", "bag": "stream"}
+    pooling = options.pooling or usual[objective_of(base.model.config()) if base else "next"]
     head = {"pooling": pooling, "seed": options.seed, "n_classes": n_classes}
     if base is not None:
         return built(Classifier.from_language_model, base.model, dropout=options.dropout, **head)

@@ -13,16 +13,14 @@ from minitransformer.language import detokenize, pairs, reviews
 from minitransformer.text import (
     ClassifierBatches,
     LanguageModelBatches,
-    MaskedBatches,
     TranslationBatches,
     read_documents,
     read_pairs,
 )
-from minitransformer.text.bert_batches import CHOSEN
 
 from . import builtin, measures
 from .classifying import encoded, labelled, names_of
-from .modelling import in_pieces
+from .modelling import batches_for, in_pieces, objective_of
 from .runs import built
 from .trained import Trained, setting
 from .translating import encode_pairs, translations
@@ -64,7 +62,7 @@ def _language_model(trained: Trained, options: Any) -> Evaluation:
     else:
         documents = [np.array(wording.encode(text), dtype=np.int32) for text in read_documents(options.data)]
     max_len = trained.model.config()["max_len"]
-    if not trained.model.config()["causal"]:
+    if objective_of(trained.model.config()) != "next":
         return _hidden_words(trained, options, documents)
     batches = LanguageModelBatches(documents, max_len=max_len, rows=64, shuffle=False, windows=True)
     loss = measures.language_model_loss(trained.model, batches.epoch())["loss"]
@@ -79,18 +77,19 @@ def _language_model(trained: Trained, options: Any) -> Evaluation:
 
 
 def _hidden_words(trained: Trained, options: Any, documents: list[np.ndarray]) -> Evaluation:
-    """A masked model: the words that MaskedBatches hides in epoch 0 of seed 0, so that figures can be compared."""
-    rate, max_len = setting(trained.checkpoint, "mask_rate"), trained.model.config()["max_len"]
-    rate = rate if isinstance(rate, float) and 0 < rate <= 1 else CHOSEN
-    tokenizer = trained.wordings["text"].tokenizer
-    batches = built(MaskedBatches, documents, tokenizer, rate=rate, max_len=max_len, rows=64, shuffle=False)
+    """Masked words, or those of a bag: the ones hidden in epoch 0 of seed 0, so that figures can be compared."""
+    rate, config = setting(trained.checkpoint, "mask_rate"), trained.model.config()
+    rate = rate if isinstance(rate, float) and 0 < rate <= 1 else None
+    tokenizer, objective = trained.wordings["text"].tokenizer, objective_of(config)
+    batches = batches_for(objective, documents, tokenizer, rate, max_len=config["max_len"], rows=64, shuffle=False)
+    rate, how = batches.rate, "from both sides" if objective == "masked" else "from the others, wherever it stood"
     loss = measures.language_model_loss(trained.model, batches.epoch())["loss"]
     values: dict[str, Any] = {
         "texts": len(documents), "mask_rate": rate, "hidden_word_loss": loss, "hidden_word_perplexity": _exp(loss),
     }  # fmt: skip
     lines = [
         _data_line(options, len(documents), "texts"),
-        ("hidden", f"{rate:.0%} of the words, the same ones each time; each to be found from both sides"),
+        ("hidden", f"{rate:.0%} of the words, the same ones each time; each to be found {how}"),
         ("loss", f"{loss:.4f} nats a hidden word"),
         ("perplexity", f"{_exp(loss):.3f} a hidden word (not to be compared with that of next words)"),
     ]

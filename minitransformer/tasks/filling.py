@@ -1,4 +1,4 @@
-"""Shows what a masked language model makes of gaps in a text it was not trained on."""
+"""Shows what a language model makes of gaps in a text it was not trained on, or of what else such a text may say."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import autograd.functional as F
 from autograd import no_grad
 from minitransformer.text import BASE_SPECIALS
 from minitransformer.text.batches import with_start
@@ -15,6 +16,7 @@ from minitransformer.text.bert_batches import CHOSEN, ordinary_words
 from .wording import Wording
 
 _SHOWN = 20  # words of a text: what fits a line
+_EXPECTED, _OTHERS = 6, 64  # words named for a text, and texts that tell what is expected of any
 
 
 def filled(model: Any, wording: Wording, documents: Sequence[Any], n: int) -> list[str]:
@@ -38,6 +40,27 @@ def _filled(model: Any, wording: Wording, ids: np.ndarray) -> str:
     guesses = first + scores[:, first:last].argmax(axis=1)
     guessed, hidden = (", ".join(_shown(tokenizer, token) for token in row) for row in (guesses, ids[chosen]))
     return f"{wording.decode(gaps[1:], keep_specials=True)} → {guessed} (it was: {hidden})"
+
+
+def expected(model: Any, wording: Wording, documents: Sequence[Any], n: int) -> list[str]:
+    """The beginnings of the first n texts, each with words that are likelier in it than in others and not seen there:
+    "a dull film about … → boring, waste, worst"."""
+    tokenizer, max_len = wording.tokenizer, model.config()["max_len"]
+    texts = [with_start(document, max_len) for document in documents[:_OTHERS]]
+    texts = [ids for ids in texts if len(ordinary_words(ids, tokenizer))]
+    model.eval()
+    with no_grad():
+        scores = np.concatenate([F.log_softmax(model(ids[None])).numpy() for ids in texts])
+    lift = scores - scores.mean(axis=0)
+    words = np.argsort(-scores.mean(axis=0))[: max(100, len(scores[0]) // 4)]  # rare ones rise by accident
+    words = words[ordinary_words(words, tokenizer)]
+    lines = []
+    for ids, row in zip(texts[:n], lift, strict=False):
+        new = words[~np.isin(words, ids)]
+        best = new[np.argsort(-row[new])][:_EXPECTED]
+        beginning = wording.decode(ids[1 : _SHOWN + 1])
+        lines.append(f"{beginning} … → {', '.join(_shown(tokenizer, int(token)) for token in best)}")
+    return lines
 
 
 def _shown(tokenizer: Any, token: int) -> str:

@@ -1,12 +1,12 @@
 """A language model from text: the built-in reviews, or a file with one document a line.
 
-It predicts the next word of a text, or words that were hidden in it ("masked").
+It predicts the next word of a text, words that were hidden in it ("masked"), or words taken out of it ("bag").
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from minitransformer.checkpoints import Checkpoint
 from minitransformer.cli import UserError
 from minitransformer.models import LanguageModel
 from minitransformer.text import (
+    BagBatches,
     LabTokenizer,
     LanguageModelBatches,
     MaskedBatches,
@@ -23,6 +24,7 @@ from minitransformer.text import (
     WordTokenizer,
     read_documents,
 )
+from minitransformer.text.bag_batches import TAKEN
 from minitransformer.text.bert_batches import CHOSEN
 
 from . import builtin, measures
@@ -40,17 +42,14 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
     options: objective, mask_rate, data, valid, tokenizer, vocabulary, dict, sentencepiece, seed"""
     seed, rows = options.seed, recipe.batch
     max_len = base.model.config()["max_len"] if base else recipe.model["max_len"]
-    masked = options.objective == "masked"
+    objective = options.objective
     for known_run in (former, base and base.checkpoint):
         if known_run:
-            _same_objective(known_run, masked)
-    rate = CHOSEN if options.mask_rate is None else options.mask_rate
-    specials = ("[MASK]",) if masked else ()
+            _same_objective(known_run, objective)
+    specials = ("[MASK]",) if objective == "masked" else ()
 
     def batches_of(documents: list[np.ndarray], **how: Any) -> Any:
-        if masked:
-            return built(MaskedBatches, documents, wording.tokenizer, rate=rate, max_len=max_len, **how)
-        return built(LanguageModelBatches, documents, max_len=max_len, **how)
+        return batches_for(objective, documents, wording.tokenizer, options.mask_rate, max_len=max_len, **how)
 
     known = wordings_of(former)["text"] if former else base.wordings["text"] if base else None
     if options.data is None:
@@ -77,7 +76,8 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
         model = built(LanguageModel, **base.model.config() | {"seed": seed} | _dropout(options))
         model.load_state_dict(base.model.state_dict())
     else:
-        model = built(LanguageModel, wording.tokenizer.vocab_size, seed=seed, causal=not masked, **recipe.model)
+        kind = {"causal": objective == "next", "whole": objective == "bag"}
+        model = built(LanguageModel, wording.tokenizer.vocab_size, seed=seed, **kind, **recipe.model)
     settings = {"task": "pretrain", "data": source_name(options.data), "preset": options.preset}
     return Task(
         model=model,
@@ -85,7 +85,7 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
         loss_of=measures.word_loss,
         evaluate=lambda model: measures.language_model_loss(model, validation.epoch()),
         wordings={"text": wording},
-        settings=settings | ({"objective": "masked", "mask_rate": rate} if masked else {}),
+        settings=settings | ({} if objective == "next" else {"objective": objective, "mask_rate": validation.rate}),
         held=held,
     )
 
@@ -94,9 +94,27 @@ def _dropout(options: Any) -> dict[str, float]:
     return {} if options.dropout is None else {"dropout": options.dropout}
 
 
-def _same_objective(former: Checkpoint, masked: bool) -> None:
-    if former.model["config"].get("causal", True) == masked:
-        learnt, asked = ("next", "masked") if masked else ("masked", "next")
+RATES = {"masked": CHOSEN, "bag": TAKEN}  # part of the words that are hidden or taken out, unless told otherwise
+
+
+def batches_for(
+    objective: str, documents: list[np.ndarray], tokenizer: Tokenizer, rate: float | None = None, **how: Any
+) -> Any:
+    """What a language model learns from, by its objective: next, masked or bag."""
+    if objective == "next":
+        return built(LanguageModelBatches, documents, **how)
+    kind = MaskedBatches if objective == "masked" else BagBatches
+    return built(kind, documents, tokenizer, rate=RATES[objective] if rate is None else rate, **how)
+
+
+def objective_of(config: Mapping[str, Any]) -> str:
+    """What a language model was trained to predict; its first ones only knew the next word."""
+    return "bag" if config.get("whole") else "next" if config.get("causal", True) else "masked"
+
+
+def _same_objective(former: Checkpoint, asked: str) -> None:
+    learnt = objective_of(former.model["config"])
+    if learnt != asked:
         raise UserError(f"{former.path}: this run has the objective {learnt}, not {asked}; add --objective {learnt}")
 
 

@@ -4,6 +4,7 @@ Shapes in this package: B batch, T positions, S source positions, V vocabulary.
 Nothing here loads sentencepiece until a sentencepiece model is trained or read.
 """
 
+from .bag_batches import BagBatch, BagBatches
 from .batches import (
     ClassifierBatch,
     ClassifierBatches,
@@ -26,6 +27,8 @@ from .words import WordTokenizer
 __all__ = [
     "BASE_SPECIALS",
     "BERT_SPECIALS",
+    "BagBatch",
+    "BagBatches",
     "BertBatch",
     "BertBatches",
     "ClassifierBatch",

@@ -81,6 +81,13 @@ def test_gradients_of_a_masked_language_model(backend):
     check(model, lambda: model.loss(X, Y, ignore_index=0, lengths=[4, 2]))
 
 
+@pytest.mark.parametrize("tie_weights", [False, True])
+def test_gradients_of_a_model_of_whole_texts(tie_weights, backend):
+    options = {"causal": False, "whole": True, "norm_first": True, "tie_weights": tie_weights}
+    model = MODELS["LanguageModel"](vocab_size=5, n_layers=2, **options, **SIZES)
+    check(model, lambda: model.loss(X, [[1, 3, 3], [2, 0, 0]], ignore_index=0, lengths=[4, 2]))
+
+
 def test_tied_gradient_is_the_sum_of_the_untied_ones(backend):
     sizes = SIZES | {"vocab_size": 5, "n_layers": 1}
     tied, apart = MODELS["LanguageModel"](**sizes, tie_weights=True), MODELS["LanguageModel"](**sizes)
