@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from lessons.results.runs import Run
 
@@ -28,8 +28,10 @@ PRETRAINING = {"the labs' setting": LAB_LM, "ours, the same time": BETTER_LM}
 LABELLED = f"{REVIEWS}/train.review.spm --valid {REVIEWS}/valid.review.spm"
 
 
-def seeds(name: str, command: str, measured: Mapping[str, str] | None = None) -> list[Run]:
-    return [Run(f"{name}-{seed}", f"{command} --seed {seed}", measured) for seed in SEEDS]
+def seeds(
+    name: str, command: str, measured: Mapping[str, str] | None = None, seeds_of: Sequence[int] = SEEDS
+) -> list[Run]:
+    return [Run(f"{name}-{seed}", f"{command} --seed {seed}", measured) for seed in seeds_of]
 
 
 def _in_turns(groups: Mapping[str, list[Run]]) -> list[Run]:
@@ -48,23 +50,39 @@ TRANSFER = {"The labs' recipe": TRANSFER_LAB}
 # ------------------------------------------------------------------------------------------ English film reviews
 
 LABELS = (100, 400, 1600)
+TESTED = {"test": "evaluate {runs}/imdb/test.tsv --last"}
 
-
-def _few(labels: int, start: str) -> str:
-    return f"finetune {{runs}}/imdb/train-{labels}.tsv --valid {{runs}}/imdb/valid.tsv {start} --epochs 4"
-
-
-TESTED = {"test": "evaluate {runs}/imdb/test.tsv"}
 FILMS_LM = Run(
     "films-lm",
     "pretrain {runs}/imdb/unlabelled.txt --valid {runs}/imdb/valid.tsv --width 256 --heads 4 --layers 2 --ff 1024 "
     "--max-len 512 --norm-first --activation gelu --tie-weights --batch 16 --lr 1e-3 --warmup 100 --epochs 1",
     keep=True,
 )
+FILMS_BAG = Run(
+    "films-bag",
+    "pretrain {runs}/imdb/unlabelled.txt --valid {runs}/imdb/valid.tsv --objective bag --tokenizer words "
+    "--vocabulary 10000 --width 256 --heads 4 --layers 1 --ff 512 --max-len 512 --norm-first --activation gelu "
+    "--batch 32 --lr 1e-3 --warmup 100 --epochs 4",
+    keep=True,
+)
 
+
+def _few(name: str, start: str, seeds_of: Sequence[int] = range(3)) -> dict[int, list[Run]]:
+    """The same recipe on each number of labels."""
+    common = f"--valid {{runs}}/imdb/valid.tsv {start} --pooling stream --dropout 0.2 --word-dropout 0.2 --epochs 5"
+    return {n: seeds(f"{name}-{n}", f"finetune {{runs}}/imdb/train-{n}.tsv {common}", TESTED, seeds_of) for n in LABELS}
+
+
+NEXT, BAG, NONE = "pretrained on the next word", "pretrained on bags of words", "from scratch"
+FILMS_BASES = {BAG: FILMS_BAG, NEXT: FILMS_LM}
 FILMS = {
-    "pretrained": {n: seeds(f"films-{n}", _few(n, "--from {runs}/films-lm --pooling mean"), TESTED) for n in LABELS},
-    "from scratch": {n: seeds(f"films-scratch-{n}", _few(n, "--scratch --tokenizer words"), TESTED) for n in LABELS},
+    BAG: _few("films-bag", "--from {runs}/films-bag --lr 3e-4"),
+    NONE: _few(
+        "films-scratch",
+        "--scratch --tokenizer words --vocabulary 10000 --width 256 --heads 4 --layers 1 --ff 512 --max-len 512 "
+        "--norm-first --activation gelu --quiet-start --lr 1e-3",
+    ),
+    NEXT: _few("films-next", "--from {runs}/films-lm --lr 1e-3", range(1)),
 }
 
 # ------------------------------------------------------------------------------------------ English into French
@@ -93,6 +111,6 @@ TRANSLATION = {"the labs' sizes": SMALL_TRANSLATOR, "ours": BETTER_TRANSLATOR}
 EXPERIMENTS = {
     "pretraining": [*PRETRAINING.values()],
     "transfer-lab": _in_turns(TRANSFER_LAB),
-    "films": [FILMS_LM, *(run for by_labels in FILMS.values() for runs in by_labels.values() for run in runs)],
+    "films": [*FILMS_BASES.values(), *(run for by in FILMS.values() for runs in by.values() for run in runs)],
     "translation": [*TRANSLATION.values()],
 }

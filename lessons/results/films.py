@@ -86,16 +86,20 @@ def gather(places: Mapping[str, str]) -> dict[str, Any]:
         groups[name] = {str(labels): facts(runs, places) for labels, runs in done.items() if runs}
     if not any(groups.values()):
         raise UserError("nothing is trained yet: python -m lessons.results.runs films")
-    lines = metrics(experiments.FILMS_LM, places)["evaluation"]
-    base = {name: lines[-1][name] for name in ("tokens", "perplexity")} | {"cpu_minutes": lines[-1]["cpu_seconds"] / 60}
-    base |= about([experiments.FILMS_LM], places)
     groups = {name: by_labels for name, by_labels in groups.items() if by_labels}
-    return {"language_model": base, "naive_bayes": baseline(places), "groups": groups}
+    bases = {name: _base(run, places) for name, run in experiments.FILMS_BASES.items() if name in groups}
+    return {"bases": bases, "naive_bayes": baseline(places), "groups": groups}
+
+
+def _base(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
+    last = metrics(run, places)["evaluation"][-1]
+    found = {name: last[name] for name in ("tokens", "perplexity")} | {"cpu_minutes": last["cpu_seconds"] / 60}
+    return found | about([run], places)
 
 
 def tell(record: Mapping[str, Any]) -> None:
-    base = record["language_model"]
-    print(f"language model: perplexity {base['perplexity']:.0f} after {base['cpu_minutes']:.0f} minutes of one core")
+    for name, base in record["bases"].items():
+        print(f"{name}: {base['cpu_minutes']:.0f} minutes of one core, perplexity {base['perplexity']:.0f}")
     for labels, accuracy in record["naive_bayes"].items():
         print(f"{labels} labels, Naive Bayes: {accuracy:.1%}")
         for name, by_labels in record["groups"].items():

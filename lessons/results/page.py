@@ -79,7 +79,7 @@ def films(record: Mapping[str, Any]) -> str:
 
 
 def films_commands(record: Mapping[str, Any]) -> str:
-    return block([record["language_model"], *(facts for by in record["groups"].values() for facts in by.values())])
+    return block([*record["bases"].values(), *(facts for by in record["groups"].values() for facts in by.values())])
 
 
 def translation(record: Mapping[str, Any]) -> str:

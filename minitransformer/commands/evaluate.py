@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=_options.whole, default=1, metavar="K", help="of a translator (default: greedy)")
     parser.add_argument("--text-column", metavar="NAME", help="of a table (default: text); a number: no header")
     parser.add_argument("--label-column", metavar="NAME", help="of a table (default: label); a number: no header")
+    parser.add_argument("--last", action="store_true", help="the last weights of the run, not those best on validation")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     _using.add_model(parser, "every run in runs/pretrain, runs/finetune and runs/translator")
 
@@ -41,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"which model is {arguments.data} for? name it with --model: {', '.join(paths)}")
     reports = {}
     for number, path in enumerate(paths):
-        trained = open_model(path, None)
+        trained = open_model(path, None, which="latest" if arguments.last else "best")
         if not arguments.json:
             print("\n" * bool(number), end="", flush=True)
             _using.announce(trained)

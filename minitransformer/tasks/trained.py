@@ -54,8 +54,8 @@ def exists(kind: str) -> bool:
     return os.path.isdir(folder) and bool(RunFolder(folder).steps())
 
 
-def open_model(path: str | None, kind: str | None, extra: str = "") -> Trained:
-    """The best checkpoint of a run or file, or of the default folder; kind None takes any model."""
+def open_model(path: str | None, kind: str | None, extra: str = "", which: str = "best") -> Trained:
+    """The best or the latest checkpoint of a run or file, or of the default folder; kind None takes any model."""
     if path is None:
         assert kind is not None
         path = FOLDERS[kind]
@@ -66,7 +66,7 @@ def open_model(path: str | None, kind: str | None, extra: str = "") -> Trained:
             )
     elif not os.path.exists(path):
         raise UserError(f"{path}: no such run or checkpoint; name the folder of a run, or a step-*.json file in one")
-    model, checkpoint = load_model(path)
+    model, checkpoint = load_model(path, which)
     found = checkpoint.model["kind"]
     if kind is not None and found != kind:
         advice = f"make one with `minitransformer {COMMANDS[kind]}`, or name another run"

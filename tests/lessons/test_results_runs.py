@@ -210,7 +210,7 @@ def test_films(places, tmp_path, monkeypatch, capsys):
         for labels in (8, 20)
     }
     monkeypatch.setattr(experiments, "LABELS", (8, 20))
-    monkeypatch.setattr(experiments, "FILMS_LM", base)
+    monkeypatch.setattr(experiments, "FILMS_BASES", {"pretrained": base})
     monkeypatch.setattr(experiments, "FILMS", {"pretrained": few})
     assert films.main(["--runs", places["runs"], "--out", str(tmp_path)]) == 2
     assert "nothing is trained yet" in capsys.readouterr().err

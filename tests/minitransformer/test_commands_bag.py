@@ -129,3 +129,19 @@ def test_a_run_resumes_bit_for_bit(folder, capsys):
 def test_mistakes(folder, capsys, arguments, message):
     assert message in refused(capsys, *arguments.split())
     assert not (folder / "new").exists(), "what fails before training leaves nothing behind"
+
+
+def test_the_last_weights_can_be_measured_instead_of_the_best(folder, capsys):
+    """Labels that contradict those learnt from: every epoch is worse than the one before, so the first is the best."""
+    lines = (folder / "labels.tsv").read_text().splitlines()
+    wrong = [line.replace("holiday", "?").replace("kitchen", "holiday").replace("?", "kitchen") for line in lines]
+    (folder / "wrong.tsv").write_text("\n".join(wrong) + "\n")
+    options = ("--valid", "wrong.tsv", "--from", "runs/bag", "--epochs", "4", "--lr", "0.01", "--out", "astray")
+    says(capsys, "finetune", "labels.tsv", *options)
+    steps = {}
+    for option in ((), ("--last",)):
+        report = json.loads(says(capsys, "evaluate", "labels.tsv", "--model", "astray", "--json", *option))
+        ((path, values),) = report.items()
+        steps[option] = read(path).step, values["loss"]
+    assert steps[()][0] < steps["--last",][0] == read(latest(folder / "astray")).step
+    assert steps[()][1] > steps["--last",][1]
