@@ -138,8 +138,7 @@ def base_forgotten(engine):
 
     def change(_):
         def from_language_model(lm, n_classes=2, seed=0):
-            config = {name: value for name, value in lm.config().items() if name != "tie_weights"}
-            return Classifier(**config | {"n_classes": n_classes, "seed": seed})
+            return Classifier(**lm.base_config() | {"n_classes": n_classes, "seed": seed})
 
         return from_language_model
 
@@ -316,8 +315,7 @@ def fine_tune(model, documents, labels, epochs, seed, held=test, rows=8, lr=5e-3
 
 
 def fresh(seed, like=lm):
-    config = {name: value for name, value in like.config().items() if name != "tie_weights"}
-    return Classifier(**config | {"seed": seed})
+    return Classifier(**like.base_config() | {"seed": seed})
 
 
 @lesson.remember

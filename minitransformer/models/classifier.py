@@ -100,7 +100,7 @@ class Classifier(Model):
             raise ValueError("pooling='stream' does without a norm that the language model needs; give share=False")
         if lm.whole and pooling != "stream":
             raise ValueError(f"pooling={pooling!r}: this base was trained to be read by pooling='stream'")
-        config = {name: value for name, value in lm.config().items() if name not in ("tie_weights", "whole")}
+        config = lm.base_config()
         if dropout is not None:
             config["dropout"] = dropout
         classifier = cls(**config | {"n_classes": n_classes, "pooling": pooling, "seed": seed}).to(lm.backend.name)

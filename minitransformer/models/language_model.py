@@ -100,6 +100,10 @@ class LanguageModel(Model):
         tied = self.base.embedding.weight if tie_weights else None
         self.head = Head(d_model, vocab_size, tied=tied, init=self.init)
 
+    def base_config(self) -> dict[str, Any]:
+        """The arguments that make its base, without those of the head: what a classifier on this base is built with."""
+        return {name: value for name, value in self.config().items() if name not in ("tie_weights", "whole")}
+
     def forward(self, ids: Any, lengths: Any = None) -> Tensor:
         """Scores of each word as the next one, or as the one hidden there.   ids (B, T) → logits (B, T, V)
 
