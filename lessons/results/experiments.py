@@ -67,22 +67,26 @@ FILMS_BAG = Run(
 )
 
 
-def _few(name: str, start: str, seeds_of: Sequence[int] = range(3)) -> dict[int, list[Run]]:
-    """The same recipe on each number of labels."""
+def _few(name: str, start: str, rates: Sequence[str], seeds_of: Sequence[int] = range(3)) -> dict[int, list[Run]]:
+    """One recipe but for the learning rate, which may depend on the number of labels."""
     common = f"--valid {{runs}}/imdb/valid.tsv {start} --pooling stream --dropout 0.2 --word-dropout 0.2 --epochs 5"
-    return {n: seeds(f"{name}-{n}", f"finetune {{runs}}/imdb/train-{n}.tsv {common}", TESTED, seeds_of) for n in LABELS}
+    return {
+        n: seeds(f"{name}-{n}", f"finetune {{runs}}/imdb/train-{n}.tsv {common} --lr {rate}", TESTED, seeds_of)
+        for n, rate in zip(LABELS, rates, strict=True)
+    }
 
 
 NEXT, BAG, NONE = "pretrained on the next word", "pretrained on bags of words", "from scratch"
 FILMS_BASES = {BAG: FILMS_BAG, NEXT: FILMS_LM}
 FILMS = {
-    BAG: _few("films-bag", "--from {runs}/films-bag --lr 3e-4"),
+    BAG: _few("films-bag", "--from {runs}/films-bag", ("3e-4", "3e-4", "3e-4")),
     NONE: _few(
         "films-scratch",
         "--scratch --tokenizer words --vocabulary 10000 --width 256 --heads 4 --layers 1 --ff 512 --max-len 512 "
-        "--norm-first --activation gelu --quiet-start --lr 1e-3",
+        "--norm-first --activation gelu --quiet-start",
+        ("1e-3", "3e-4", "3e-4"),
     ),
-    NEXT: _few("films-next", "--from {runs}/films-lm --lr 1e-3", range(1)),
+    NEXT: _few("films-next", "--from {runs}/films-lm", ("1e-3", "1e-3", "1e-3"), range(1)),
 }
 
 # ------------------------------------------------------------------------------------------ English into French

@@ -73,7 +73,8 @@ def films(record: Mapping[str, Any]) -> str:
     for labels, bayes in record["naive_bayes"].items():
         row = [f"{int(labels):,}", f"{bayes:.1%}"]
         for by_labels in groups.values():
-            row.append(f"{told(by_labels[labels]['accuracy'])} ({len(by_labels[labels]['accuracy'])} seeds)")
+            found = by_labels.get(labels, {}).get("accuracy")
+            row.append(f"{told(found)} ({len(found)} seeds)" if found else "")
         rows.append(row)
     return table(["labels", "Naive Bayes", *groups], rows)
 
