@@ -52,6 +52,11 @@ def baseline(places: Mapping[str, str]) -> dict[str, float]:
     return found
 
 
+def with_seeds(values: Sequence[float]) -> str:
+    """Accuracies as one text that says of how many seeds."""
+    return told(values) + f" ({len(values)} seeds)" * (len(values) > 1)
+
+
 # ---------------------------------------------------------------------------------------------------------- the figure
 
 
@@ -105,7 +110,7 @@ def tell(record: Mapping[str, Any]) -> None:
         for name, by_labels in record["groups"].items():
             if labels in by_labels:
                 values = by_labels[labels]["accuracy"]
-                print(f"{labels} labels, {name}: {told(values)} ({len(values)} seeds)")
+                print(f"{labels} labels, {name}: {with_seeds(values)}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

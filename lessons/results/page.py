@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lessons.results.figures import load_record
+from lessons.results.films import with_seeds
 from lessons.results.transfer import told
 from minitransformer.checkpoints.files import replacing
 from minitransformer.cli import UserError, orderly
@@ -74,7 +75,7 @@ def films(record: Mapping[str, Any]) -> str:
         row = [f"{int(labels):,}", f"{bayes:.1%}"]
         for by_labels in groups.values():
             found = by_labels.get(labels, {}).get("accuracy")
-            row.append(f"{told(found)} ({len(found)} seeds)" if found else "")
+            row.append(with_seeds(found) if found else "")
         rows.append(row)
     return table(["labels", "Naive Bayes", *groups], rows)
 

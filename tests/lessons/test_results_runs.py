@@ -221,7 +221,10 @@ def test_films(places, tmp_path, monkeypatch, capsys):
     assert record["naive_bayes"] == {"8": 1, "20": 1}  # one word tells
     assert [len(facts["accuracy"]) for facts in record["groups"]["pretrained"].values()] == [2, 2]
     assert "20 labels, pretrained" in printed
-    assert page.films(record).count("(2 seeds)") == 2 and page.films_commands(record).count("finetune") == 2
+    assert page.films(record).count("(2 seeds)") == 2 == printed.count("(2 seeds)")
+    one = {"naive_bayes": {"8": 0.5, "20": 0.5}, "groups": {"a": {"8": {"accuracy": [0.75]}}}}
+    assert page.films(one).count("75.0%, one seed |") == 1 and "20 | 50.0% |" in page.films(one)
+    assert page.films_commands(record).count("finetune") == 2
 
 
 def test_naive_bayes_by_hand():
