@@ -48,6 +48,8 @@ def expected(model: Any, wording: Wording, documents: Sequence[Any], n: int) -> 
     tokenizer, max_len = wording.tokenizer, model.config()["max_len"]
     texts = [with_start(document, max_len) for document in documents[:_OTHERS]]
     texts = [ids for ids in texts if len(ordinary_words(ids, tokenizer))]
+    if not texts:
+        return []
     model.eval()
     with no_grad():
         scores = np.concatenate([F.log_softmax(model(ids[None])).numpy() for ids in texts])
