@@ -106,7 +106,7 @@ SMALL_TRANSLATOR = Run(
 BETTER_TRANSLATOR = Run(
     "better-translator",
     f"train-translator {PAIRS} --tokenizer pieces --width 256 --heads 4 --layers 3 --ff 1024 --max-len 40 --norm-first "
-    "--dropout 0.1 --label-smoothing 0.1 --tie-weights --batch 96 --lr 1e-3 --warmup 800 --steps 8000",
+    "--dropout 0.1 --label-smoothing 0.1 --tie-weights --batch 96 --lr 1e-3 --warmup 800 --steps 9000",
     MEASURED,
     keep=True,
 )

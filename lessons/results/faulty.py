@@ -150,7 +150,7 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
 # ---------------------------------------------------------------------------------------------------- the command line
 
 
-def gather(places: Mapping[str, str]) -> dict[str, Any]:
+def gather(places: Mapping[str, str], _former: Mapping[str, Any]) -> dict[str, Any]:
     folder = Path(places["runs"], NAME)
     folder.mkdir(parents=True, exist_ok=True)
     found, given = {}, None

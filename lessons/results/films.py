@@ -18,10 +18,9 @@ import numpy as np
 
 from lessons.results import experiments
 from lessons.results.figures import save_figure
-from lessons.results.report import script
+from lessons.results.report import script, something, told_of
 from lessons.results.runs import Run, about, metrics, note_of
 from lessons.results.transfer import interval, naive_bayes, told
-from minitransformer.cli import UserError
 from minitransformer.text import WordTokenizer, read_labelled
 
 NAME = "films"
@@ -84,22 +83,21 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
 # ---------------------------------------------------------------------------------------------------- the command line
 
 
-def gather(places: Mapping[str, str]) -> dict[str, Any]:
+def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, Any]:
     groups: dict[str, dict[str, Any]] = {}
     for name, by_labels in experiments.FILMS.items():
-        done = {labels: [run for run in runs if run.done(places)] for labels, runs in by_labels.items()}
-        groups[name] = {str(labels): facts(runs, places) for labels, runs in done.items() if runs}
-    if not any(groups.values()):
-        raise UserError("nothing is trained yet: python -m lessons.results.runs films")
-    groups = {name: by_labels for name, by_labels in groups.items() if by_labels}
-    bases = {name: _base(run, places) for name, run in experiments.FILMS_BASES.items() if name in groups}
-    return {"bases": bases, "naive_bayes": baseline(places), "groups": groups}
+        runs = {str(labels): seeds for labels, seeds in by_labels.items()}
+        groups[name] = told_of(runs, facts, places, former.get("groups", {}).get(name, {}))
+    groups = something({name: by_labels for name, by_labels in groups.items() if by_labels}, NAME)
+    bases = {name: [run] for name, run in experiments.FILMS_BASES.items() if name in groups}
+    told = told_of(bases, _base, places, former.get("bases", {}))
+    return {"bases": told, "naive_bayes": baseline(places), "groups": groups}
 
 
-def _base(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
-    last = metrics(run, places)["evaluation"][-1]
+def _base(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
+    last = metrics(runs[0], places)["evaluation"][-1]
     found = {name: last[name] for name in ("tokens", "perplexity")} | {"cpu_minutes": last["cpu_seconds"] / 60}
-    return found | about([run], places)
+    return found | about(runs, places)
 
 
 def tell(record: Mapping[str, Any]) -> None:

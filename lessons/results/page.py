@@ -14,6 +14,7 @@ from typing import Any
 from lessons.results.figures import load_record
 from lessons.results.films import with_seeds
 from lessons.results.transfer import told
+from lessons.results.translation import any_case
 from minitransformer.checkpoints.files import replacing
 from minitransformer.cli import UserError, orderly
 
@@ -91,8 +92,8 @@ def translation(record: Mapping[str, Any]) -> str:
         minutes = f"{facts['cpu_minutes']:.0f}"
         scores = [
             f"{greedy['loss'] * facts['tokens_a_word']:.2f}",
-            f"{greedy['bleu']:.1f}",
-            f"{beam['bleu']:.1f}",
+            f"{any_case(greedy):.1f}",
+            f"{any_case(beam):.1f}",
             f"{beam['exact']:.0%}",
         ]
         rows.append([name, f"{facts['weights'] / 1e6:.1f} M", minutes, *scores])

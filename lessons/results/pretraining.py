@@ -16,17 +16,18 @@ import numpy as np
 
 from lessons.results import experiments
 from lessons.results.figures import save_figure
-from lessons.results.report import finished, script
+from lessons.results.report import script, something, told_of
 from lessons.results.runs import Run, about, metrics
 
 NAME = "pretraining"
 TICKS = (50, 100, 200, 400, 800)  # of perplexity
 
 
-def facts(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
+def facts(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
+    (run,) = runs
     lines = metrics(run, places)["evaluation"]
     return {
-        **about([run], places),
+        **about(runs, places),
         "curve": {name: [line[name] for line in lines] for name in ("step", "tokens", "perplexity")},
         "cpu_minutes": _cpu_minutes(lines),
     }
@@ -60,9 +61,9 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     return [save_figure(figure, folder / f"{NAME}.png")]
 
 
-def gather(places: Mapping[str, str]) -> dict[str, Any]:
-    runs = finished(experiments.PRETRAINING, places)
-    return {"runs": {name: facts(run, places) for name, run in runs.items()}}
+def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, Any]:
+    runs = {name: [run] for name, run in experiments.PRETRAINING.items()}
+    return {"runs": something(told_of(runs, facts, places, former.get("runs", {})), NAME)}
 
 
 def tell(record: Mapping[str, Any]) -> None:

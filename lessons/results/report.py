@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from lessons.results.figures import load_record, rounded, save_record
-from lessons.results.runs import Run, add_places, note_of
-from minitransformer.cli import orderly
+from lessons.results.runs import Run, add_places
+from minitransformer.cli import UserError, orderly
 
-Gather = Callable[[Mapping[str, str]], dict[str, Any]]  # the folders of data and runs → what is to be told
+# the folders of data and runs, and the record there was → what is to be told
+Gather = Callable[[Mapping[str, str], Mapping[str, Any]], dict[str, Any]]
 Draw = Callable[[Mapping[str, Any], Path], list[Path]]  # that record → figures, in this folder
 Tell = Callable[[Mapping[str, Any]], None]  # that record → lines on the screen
 
@@ -32,7 +33,7 @@ def script(
     def work() -> int:
         path = options.out / f"{name}.json"
         if not options.draw:
-            record = gather({"data": options.data, "runs": options.runs})
+            record = gather({"data": options.data, "runs": options.runs}, load_record(path) if path.exists() else {})
             options.out.mkdir(parents=True, exist_ok=True)
             save_record(rounded(record), path)
         record = load_record(path)
@@ -44,9 +45,21 @@ def script(
     return orderly(name, work)
 
 
-def finished(runs: Mapping[str, Run], places: Mapping[str, str]) -> dict[str, Run]:
-    """Those that came to their end; if none did, an error says how to train them."""
-    done = {name: run for name, run in runs.items() if run.done(places)}
-    if not done:
-        note_of(next(iter(runs.values())), places)
-    return done
+def told_of(
+    runs: Mapping[str, Sequence[Run]],
+    facts: Callable[[Sequence[Run], Mapping[str, str]], dict[str, Any]],
+    places: Mapping[str, str],
+    former: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Of each group, what its runs that came to their end say; where none did, what the former record told of it, for
+    trained models are large and may be gone while their figures stay."""
+    done = {name: [run for run in group if run.done(places)] for name, group in runs.items()}
+    found = {name: facts(group, places) if group else former.get(name) for name, group in done.items()}
+    return {name: told for name, told in found.items() if told}
+
+
+def something(told: dict[str, Any], experiment: str) -> dict[str, Any]:
+    """What is told, if it is anything at all."""
+    if not told:
+        raise UserError(f"nothing is trained yet: python -m lessons.results.runs {experiment}")
+    return told

@@ -18,9 +18,8 @@ import numpy as np
 
 from lessons.results import experiments
 from lessons.results.figures import save_figure
-from lessons.results.report import script
+from lessons.results.report import script, something, told_of
 from lessons.results.runs import Run, about, metrics
-from minitransformer.cli import UserError
 from minitransformer.tasks.measures import wilson
 from minitransformer.text import LabTokenizer, read_labelled
 
@@ -104,15 +103,14 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
 # ---------------------------------------------------------------------------------------------------- the command line
 
 
-def gather(places: Mapping[str, str]) -> dict[str, Any]:
-    recipes = {}
-    for recipe, groups in experiments.TRANSFER.items():
-        done = {name: [run for run in runs if run.done(places)] for name, runs in groups.items()}
-        recipes[recipe] = {name: facts(runs, places) for name, runs in done.items() if runs}
+def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, Any]:
+    before = former.get("recipes", {})
+    recipes = {
+        recipe: told_of(groups, facts, places, before.get(recipe, {}))
+        for recipe, groups in experiments.TRANSFER.items()
+    }
     recipes = {recipe: groups for recipe, groups in recipes.items() if groups}
-    if not recipes:
-        raise UserError("nothing is trained yet: python -m lessons.results.runs transfer-lab")
-    return {"naive_bayes": baseline(places), "recipes": recipes}
+    return {"naive_bayes": baseline(places), "recipes": something(recipes, "transfer-lab")}
 
 
 def tell(record: Mapping[str, Any]) -> None:

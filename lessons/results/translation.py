@@ -19,7 +19,7 @@ import autograd.functional as F
 from lessons.faults import broken
 from lessons.results import experiments
 from lessons.results.figures import save_figure
-from lessons.results.report import finished, script
+from lessons.results.report import script, something, told_of
 from lessons.results.runs import Run, about, metrics, note_of
 from minitransformer.tasks.trained import Trained, open_model
 from minitransformer.tasks.translating import source_ids, translations
@@ -39,8 +39,9 @@ SHOWN = (1, 4, 12)  # of the sentences, with what the model looks at
 BEAMS = 5
 
 
-def facts(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
+def facts(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
     """All that is told about one translator."""
+    (run,) = runs
     lines, note = metrics(run, places), note_of(run, places)
     trained = open_model(str(run.folder(places)), "Translator")
     written = {beams: _written(trained, beams) for beams in (1, BEAMS)}
@@ -52,7 +53,7 @@ def facts(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
     ]
     last = lines["evaluation"][-1]
     return {
-        **about([run], places),
+        **about(runs, places),
         "weights": trained.model.num_parameters(),
         "words": [trained.wordings[side].tokenizer.vocab_size for side in ("source", "target")],
         "cpu_minutes": last["cpu_seconds"] / 60,
@@ -63,6 +64,11 @@ def facts(run: Run, places: Mapping[str, str]) -> dict[str, Any]:
         "sentences": said,
         "looks": [look(trained, said[number]["english"], said[number]["beam"]) for number in SHOWN],
     }
+
+
+def any_case(measured: Mapping[str, Any]) -> float:
+    """BLEU without regard to capitals, so that models that write them and models that cannot are compared."""
+    return measured["bleu"] if measured["bleu_lowercase"] else measured["bleu_any_case"]
 
 
 def pairs(name: str, places: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -155,16 +161,16 @@ def _maps(record: Mapping[str, Any], plt: Any) -> Any:
 # ---------------------------------------------------------------------------------------------------- the command line
 
 
-def gather(places: Mapping[str, str]) -> dict[str, Any]:
-    runs = finished(experiments.TRANSLATION, places)
-    return {"runs": {name: facts(run, places) for name, run in runs.items()}}
+def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, Any]:
+    runs = {name: [run] for name, run in experiments.TRANSLATION.items()}
+    return {"runs": something(told_of(runs, facts, places, former.get("runs", {})), NAME)}
 
 
 def tell(record: Mapping[str, Any]) -> None:
     for name, found in record["runs"].items():
         greedy, beam = (found["measured"][how] for how in ("greedy", "beam"))
         loss = greedy["loss"] * found["tokens_a_word"]
-        print(f"{name}: {loss:.3f} nats a word, BLEU {greedy['bleu']:.1f} (beam: {beam['bleu']:.1f})")
+        print(f"{name}: {loss:.3f} nats a word, BLEU {any_case(greedy):.1f} (beam: {any_case(beam):.1f})")
         for said in found["sentences"]:
             print(f"  {said['english']:48} {said['beam']}")
 

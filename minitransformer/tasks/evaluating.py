@@ -145,16 +145,17 @@ def _translator(trained: Trained, options: Any) -> Evaluation:
     right = measures.exact_matches(written, accepted)
     lower = getattr(both[1].tokenizer, "lower", False) is True
     low, high = measures.wilson(right, len(sources))
-    score = measures.bleu(written, references, lowercase=lower)
+    score, any_case = (measures.bleu(written, references, lowercase=how) for how in (lower, True))
     exact = right / len(sources)
     values: dict[str, Any] = {
-        "texts": len(sources), "loss": loss, "bleu": score, "bleu_lowercase": lower, "exact": exact,
-        "interval": [low, high],
+        "texts": len(sources), "loss": loss, "bleu": score, "bleu_lowercase": lower, "bleu_any_case": any_case,
+        "exact": exact, "interval": [low, high],
     }  # fmt: skip
+    how = "capitals do not count: the model knows none" if lower else f"{any_case:.1f} if capitals do not count"
     lines = [
         _data_line(options, len(sources), "pairs"),
         ("loss", f"{loss:.4f} nats a word"),
-        ("BLEU", f"{score:.1f}" + " (capitals do not count: the model knows none)" * lower),
+        ("BLEU", f"{score:.1f} ({how})"),
         ("exactly right", f"{exact:.1%}  (95 % interval {low:.1%} to {high:.1%}; {right:,} sentences)"),
     ]
     long = sum(len(source) >= max_len or len(target) >= max_len for source, target in zip(*sides, strict=True))

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -157,13 +158,32 @@ def test_pretraining(places, tmp_path, monkeypatch, capsys):
     run = a_run("curve", 10, keep=True)
     monkeypatch.setattr(experiments, "PRETRAINING", {"a model": run})
     assert pretraining.main(["--runs", places["runs"], "--out", str(tmp_path)]) == 2
-    assert "not trained yet" in capsys.readouterr().err
+    assert "nothing is trained yet" in capsys.readouterr().err
     runs.train(run, places)
     capsys.readouterr()
     printed, record = report(pretraining, places, tmp_path, capsys)
     facts = record["runs"]["a model"]
     assert len(facts["curve"]["perplexity"]) == len(facts["cpu_minutes"]) == 5
     assert facts["cpu_minutes"] == sorted(facts["cpu_minutes"]) and "perplexity" in printed
+
+
+def test_figures_stay_when_the_models_are_gone(places, tmp_path, monkeypatch, capsys):
+    first, second = a_run("first", 5), a_run("second", 5)
+    monkeypatch.setattr(experiments, "PRETRAINING", {"a": first, "b": second, "never": a_run("never")})
+    runs.train(first, places)
+    capsys.readouterr()
+    _, before = report(pretraining, places, tmp_path, capsys)
+    shutil.rmtree(first.folder(places))
+    runs.train(second, places)
+    capsys.readouterr()
+    _, after = report(pretraining, places, tmp_path, capsys)
+    assert list(before["runs"]) == ["a"] and list(after["runs"]) == ["a", "b"]
+    assert after["runs"]["a"] == before["runs"]["a"]
+
+
+def test_translators_are_compared_without_capitals():
+    assert translation.any_case({"bleu": 40.0, "bleu_lowercase": True}) == 40
+    assert translation.any_case({"bleu": 40.0, "bleu_lowercase": False, "bleu_any_case": 42.0}) == 42
 
 
 def test_work_that_was_not_counted_at_the_beginning_follows_from_the_pace_after_it():

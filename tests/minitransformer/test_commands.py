@@ -1,5 +1,6 @@
 """The commands that train and use models, end to end, each in a process of its own, with tiny settings."""
 
+import argparse
 import json
 import os
 import re
@@ -149,6 +150,24 @@ def test_from_pairs_to_a_printed_translation(files):
     (files / "long.tsv").write_text("\n".join(first) + "\n")
     out = succeeds(files, "evaluate", "long.tsv", "--model", "runs/translator")
     assert "1 of the pairs, longer than the 11 words" in out and "50.0%" in out
+
+
+def test_capitals_count_where_the_model_writes_them(files, tmp_path, monkeypatch):
+    """Translations that are right but for their capitals: all of BLEU without regard to these, not all of it with."""
+    from minitransformer.tasks import evaluating
+    from minitransformer.tasks.trained import open_model
+
+    lines = (files / "pairs.tsv").read_text().title() + (files / "pairs.tsv").read_text()
+    (tmp_path / "pairs.tsv").write_text(lines)
+    options = ("--tokenizer", "pieces", "--vocabulary", "90", "--steps", "1", "--max-len", "60", *TINY)
+    succeeds(tmp_path, "train-translator", "pairs.tsv", "--out", "run", *options)
+    trained = open_model(str(tmp_path / "run"), "Translator")
+    target, references = trained.wordings["target"], [line.split("\t")[1] for line in lines.splitlines()]
+    monkeypatch.setattr(evaluating, "translations", lambda *_, **__: [target.encode(r.lower()) for r in references])
+    asked = argparse.Namespace(data=str(tmp_path / "pairs.tsv"), beam=1)
+    found = evaluating.evaluation(trained, asked)
+    assert found.values["bleu_any_case"] == pytest.approx(100) and found.values["bleu"] < 60
+    assert f"{found.values['bleu']:.1f} (100.0 if capitals do not count)" in dict(found.lines)["BLEU"]
 
 
 def test_the_labs_form_of_data(tmp_path):
