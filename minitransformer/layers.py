@@ -7,10 +7,13 @@ V vocabulary. All layers work on (B, T, C). `init` makes the weights; a layer on
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
 import autograd.functional as F
 from autograd import Tensor
 from kernels.contract import ACTIVATIONS
 from minitransformer.module import Init, Module
+from minitransformer.word_sample import WordSample
 
 
 class Dropout(Module):
@@ -54,6 +57,19 @@ class Head(Linear):
     def loss(self, x: Tensor, targets: Any, ignore_index: int | None = None, label_smoothing: float = 0.0) -> Tensor:
         """Mean cross-entropy of the scores, which are never stored whole.   x (..., C); targets (...)"""
         return F.linear_cross_entropy(x, self.weight, self.bias, targets, ignore_index, label_smoothing)
+
+    def sampled_loss(
+        self, x: Tensor, targets: Any, sample: WordSample, seed: int, ignore_index: int | None = None
+    ) -> Tensor:
+        """An estimate of `loss` for which only the words of a sample are scored, a little too high: in its own row a
+        rare target counts as often as in all others, where it stands for those left out.   x (..., C); targets (...)"""
+        targets = np.asarray(targets)
+        kept = targets != ignore_index
+        drawn = sample.draw(targets[kept], seed)
+        bias = F.index(self.bias, drawn.words) - Tensor(drawn.log_q.astype(x.dtype), backend=x.backend)
+        places = np.where(kept, drawn.places[np.where(kept, targets, 0)], -1)
+        estimate = F.linear_cross_entropy(x, F.embedding(self.weight, drawn.words), bias, places, -1)
+        return estimate - float(drawn.log_q[places[kept]].mean())  # a constant: it changes no gradient
 
 
 class Embedding(Module):

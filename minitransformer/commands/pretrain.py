@@ -37,6 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="part of the words hidden or taken out (default: 0.15; for a bag 0.5)",
     )
+    parser.add_argument(
+        "--sampled-words",
+        type=_options.whole,
+        metavar="N",
+        help="score about N words in training, another sample each step, instead of the whole vocabulary: reads more "
+        "text in the same time; what is measured is the whole model",
+    )
     _options.add_training(parser, "runs/pretrain", "built-in reviews in an epoch", tied=True)
     _options.add_tokenizer(parser, "pieces", 8000)
 
@@ -56,6 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--mask-rate hides words, and the next word is not hidden: add --objective masked (or bag)")
     if arguments.objective == "bag" and arguments.base is None and not recipe.model.get("norm_first"):
         raise UserError("--objective bag reads what layers with their norm first have summed up: add --norm-first")
+    if arguments.sampled_words is not None and (arguments.data is None or arguments.objective == "bag"):
+        what = "a bag is predicted once a text" if arguments.data else "the built-in language has few words"
+        raise UserError(f"--sampled-words is for predicting many words out of many: {what}; leave it away")
     former = runs.former_run(arguments.out, arguments.resume)
     base = None
     if arguments.base is not None:

@@ -10,6 +10,7 @@ from minitransformer.layers import Dropout, Head
 from minitransformer.models.inputs import integers, row_lengths, same_shape, token_ids, within
 from minitransformer.models.model import Model, TokenEmbedding, encoder
 from minitransformer.module import Init, Module
+from minitransformer.word_sample import WordSample
 
 
 class Base(Module):
@@ -117,15 +118,23 @@ class LanguageModel(Model):
         ignore_index: int | None = None,
         label_smoothing: float = 0.0,
         lengths: Any = None,
+        sample: WordSample | None = None,
     ) -> Tensor:
         """Mean cross-entropy over the targets that are not ignore_index.   ids, targets (B, T) → a single number
 
         lengths (B): without a causal mask, padding from there on is not seen
+        sample: an estimate, for which a sample of the words is scored instead of all
         With `whole` the targets (B, K) are the words that were taken out of each text, in any order."""
         if self.whole:
+            if sample is not None:
+                raise ValueError("a bag of words is predicted once for a whole text: it needs no sample of the words")
             return self._loss_of_bags(ids, targets, ignore_index, label_smoothing, lengths)
         hidden = self.base(ids, lengths=lengths)
         targets = same_shape("targets", targets, "ids", hidden.shape[:2])
+        if sample is not None:
+            if label_smoothing:
+                raise ValueError("label_smoothing spreads over all words, and a sample has few of them: give one only")
+            return self.head.sampled_loss(hidden, targets, sample, self.init.dropout_seeds.next(), ignore_index)
         return self.head.loss(hidden, targets, ignore_index, label_smoothing)
 
     def _loss_of_bags(

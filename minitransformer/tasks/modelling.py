@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from minitransformer.text import (
 )
 from minitransformer.text.bag_batches import TAKEN
 from minitransformer.text.bert_batches import CHOSEN
+from minitransformer.word_sample import WordSample
 
 from . import builtin, measures
 from .recipes import Recipe
@@ -39,7 +41,7 @@ HELD_BACK_MOST = 500
 
 def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained | None = None) -> Task:
     """former: the run that is resumed, whose words must keep their ids; base: the one whose weights are the start.
-    options: objective, mask_rate, data, valid, tokenizer, vocabulary, dict, sentencepiece, seed"""
+    options: objective, mask_rate, data, valid, tokenizer, vocabulary, dict, sentencepiece, sampled_words, seed"""
     seed, rows = options.seed, recipe.batch
     max_len = base.model.config()["max_len"] if base else recipe.model["max_len"]
     objective = options.objective
@@ -52,6 +54,7 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
         return batches_for(objective, documents, wording.tokenizer, options.mask_rate, max_len=max_len, **how)
 
     known = wordings_of(former)["text"] if former else base.wordings["text"] if base else None
+    documents: list[np.ndarray] = []
     if options.data is None:
         wording = known or builtin.review_wording(specials)
 
@@ -82,12 +85,21 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
     return Task(
         model=model,
         batches=batches,
-        loss_of=measures.word_loss,
+        loss_of=partial(measures.word_loss, sample=_sample(documents, wording.tokenizer, options)),
         evaluate=lambda model: measures.language_model_loss(model, validation.epoch()),
         wordings={"text": wording},
         settings=settings | ({} if objective == "next" else {"objective": objective, "mask_rate": validation.rate}),
         held=held,
     )
+
+
+def _sample(documents: Sequence[np.ndarray], tokenizer: Tokenizer, options: Any) -> WordSample | None:
+    """What is scored instead of all words, if that was asked for. Each document is followed by its end."""
+    if options.sampled_words is None:
+        return None
+    counts = np.bincount(np.concatenate(documents), minlength=tokenizer.vocab_size)
+    counts[tokenizer.eos] += len(documents)
+    return built(WordSample, counts, options.sampled_words)
 
 
 def _dropout(options: Any) -> dict[str, float]:

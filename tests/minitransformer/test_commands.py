@@ -111,6 +111,33 @@ def test_from_labelled_text_to_a_label(finetuned):
     assert "never seen: zebra" in note.stderr
 
 
+def test_a_sample_of_the_words_is_enough_to_learn_from_and_a_stopped_run_draws_the_same_ones(files, tmp_path):
+    options = ("--tokenizer", "words", "--steps", "10", "--max-len", "12", "--lr", "0.01", *TINY, "--out")
+    folder = tmp_path / "run"
+    sampled = ("pretrain", str(files / "text.txt"), "--sampled-words", "8", *options, str(folder))
+    succeeds(tmp_path, *sampled)
+    succeeds(tmp_path, "pretrain", str(files / "text.txt"), *options, str(tmp_path / "full"))
+    last = folder / "step-00000010.safetensors"
+    once = last.read_bytes()
+    assert once != (tmp_path / "full" / last.name).read_bytes()
+    losses = {}
+    for name in ("run", "full"):
+        report = succeeds(tmp_path, "evaluate", str(files / "text.txt"), "--model", name, "--json")
+        losses[name] = next(iter(json.loads(report).values()))["loss"]
+    assert losses["run"] < 2.9 and losses["full"] < 2.9  # log 23 = 3.1 is what knows nothing has
+    for path in (last, last.with_suffix(".json")):
+        path.unlink()
+    succeeds(tmp_path, *sampled, "--resume")
+    assert last.read_bytes() == once
+    for wrong, said in (("23", "fewer than all 23"), ("0", "from 1 on")):
+        result = command(tmp_path, *(wrong if word == "8" else word for word in sampled[:-1]), "elsewhere")
+        assert result.returncode == 2 and said in result.stderr and "Traceback" not in result.stderr
+    for more in (("--objective", "bag", "--norm-first"), ()):
+        data = (str(files / "text.txt"),) if more else ()
+        result = command(tmp_path, "pretrain", *data, "--sampled-words", "8", *more, "--out", "elsewhere")
+        assert result.returncode == 2 and "leave it away" in result.stderr
+
+
 def test_evaluate_a_classifier_and_a_language_model_on_files(finetuned):
     report = json.loads(succeeds(finetuned, "evaluate", "labelled.tsv", "--model", "runs/finetune", "--json"))
     (values,) = report.values()
