@@ -45,7 +45,26 @@ TRANSFER_LAB = {
     "from scratch": seeds("lab-scratch", f"finetune {LABELLED} --scratch --dict {REVIEWS}/dict.txt {LABS_RECIPE}"),
 }
 
-TRANSFER = {"The labs' recipe": TRANSFER_LAB}
+# ours: whole words; the texts are those of lessons/results/word_for_word.py
+BOOKS = "{runs}/word-for-word"
+BOOKS_SIZES = (
+    "--tokenizer words --vocabulary 25000 --width 128 --heads 4 --layers 1 --ff 256 --max-len 512 --norm-first "
+    "--activation gelu"
+)
+BOOKS_BAG = Run(
+    "books-bag",
+    f"pretrain {BOOKS}/texts.txt --valid {BOOKS}/valid.tsv --objective bag {BOOKS_SIZES} "
+    "--batch 32 --lr 2e-3 --warmup 100 --epochs 10",
+    keep=True,
+)
+BOOKS_LABELLED = f"finetune {BOOKS}/train.tsv --valid {BOOKS}/valid.tsv"
+OURS = "--pooling stream --dropout 0.2 --word-dropout 0.2 --epochs 15"
+TRANSFER_OURS = {
+    "pretrained": seeds("books-pretrained", f"{BOOKS_LABELLED} --from {{runs}}/books-bag {OURS} --lr 5e-4"),
+    "from scratch": seeds("books-scratch", f"{BOOKS_LABELLED} --scratch {BOOKS_SIZES} --quiet-start {OURS} --lr 3e-4"),
+}
+
+TRANSFER = {"The labs' recipe": TRANSFER_LAB, "Ours": TRANSFER_OURS}
 
 # ------------------------------------------------------------------------------------------ English film reviews
 
@@ -115,6 +134,7 @@ TRANSLATION = {"the labs' sizes": SMALL_TRANSLATOR, "ours": BETTER_TRANSLATOR}
 EXPERIMENTS = {
     "pretraining": [*PRETRAINING.values()],
     "transfer-lab": _in_turns(TRANSFER_LAB),
+    "transfer-ours": [BOOKS_BAG, *_in_turns(TRANSFER_OURS)],
     "films": [*FILMS_BASES.values(), *(run for by in FILMS.values() for runs in by.values() for run in runs)],
     "translation": [*TRANSLATION.values()],
 }

@@ -55,8 +55,8 @@ def pretraining(record: Mapping[str, Any]) -> str:
 
 
 def transfer(record: Mapping[str, Any]) -> str:
-    bayes = record["naive_bayes"]
-    rows = [["Naive Bayes", "", "", f"{bayes['accuracy']:.1%}", ""]]
+    bayes = record["naive_bayes"].items()
+    rows = [[f"Naive Bayes, {kind}", "", "", f"{found['accuracy']:.1%}", ""] for kind, found in bayes]
     for recipe, groups in record["recipes"].items():
         for name, facts in groups.items():
             first, last = (told([one[at] for one in facts["accuracy"]]) for at in (0, -1))

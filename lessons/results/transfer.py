@@ -1,6 +1,7 @@
 """From a language model to a judge of book reviews: accuracy after each epoch, pretrained and from scratch.
 
-python -m lessons.results.runs transfer-lab    trains them (hours), or goes on where that was stopped
+python -m lessons.results.runs transfer-lab      trains those of the labs' recipe (hours), or goes on where it stopped
+python -m lessons.results.runs transfer-ours     and those of ours
 python -m lessons.results.transfer               reads the runs, writes transfer.json and draws transfer.png
 python -m lessons.results.transfer --draw        draws it again, from transfer.json
 """
@@ -20,10 +21,12 @@ from lessons.results import experiments
 from lessons.results.figures import save_figure
 from lessons.results.report import script, something, told_of
 from lessons.results.runs import Run, about, metrics
+from lessons.results.word_for_word import plain
 from minitransformer.tasks.measures import wilson
-from minitransformer.text import LabTokenizer, read_labelled
+from minitransformer.text import LabTokenizer, Tokenizer, WordTokenizer, read_labelled
 
 NAME = "transfer"
+KINDS = {"The labs' recipe": "pieces"}  # what a recipe's models read, if it is not words
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # 97.5 % quantile of Student's t, by the number of seeds
 
 
@@ -38,12 +41,22 @@ def naive_bayes(documents: Sequence[Any], labels: Sequence[int], others: Sequenc
     return np.array([evidence[np.unique(ids)].sum() + prior > 0 for ids in others], dtype=int)
 
 
-def baseline(places: Mapping[str, str]) -> dict[str, Any]:
-    """Naive Bayes on the same reviews."""
+def baselines(places: Mapping[str, str]) -> dict[str, Any]:
+    """Naive Bayes on the same reviews, in the labs' pieces and in whole words."""
     folder = os.path.join(places["data"], "cls-books-fr")
-    tokenizer = LabTokenizer.from_files(os.path.join(folder, "dict.txt"))
     known, held = (read_labelled(os.path.join(folder, f"{name}.review.spm")) for name in ("train", "valid"))
-    ids = [tokenizer.encode_all(data.texts, in_pieces=True) for data in (known, held)]
+    pieces = LabTokenizer.from_files(os.path.join(folder, "dict.txt"))
+    texts = [[plain(text) for text in data.texts] for data in (known, held)]
+    words = WordTokenizer.train(texts[0], max_size=1_000_000, lower=True)
+    return {
+        "pieces": _judged(
+            [pieces.encode_all(data.texts, in_pieces=True) for data in (known, held)], known, held, pieces
+        ),
+        "words": _judged([[words.encode(text) for text in side] for side in texts], known, held, words),
+    }
+
+
+def _judged(ids: Sequence[Any], known: Any, held: Any, tokenizer: Tokenizer) -> dict[str, Any]:
     found = naive_bayes(ids[0], known.labels, ids[1], tokenizer.vocab_size)
     right = int((found == np.array(held.labels)).sum())
     count = len(held.labels)
@@ -81,7 +94,7 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     from lessons import style
 
     style.apply()
-    recipes, bayes = record["recipes"], record["naive_bayes"]["accuracy"]
+    recipes, bayes = record["recipes"], record["naive_bayes"]
     figure, axes = plt.subplots(1, len(recipes), sharey=True, figsize=(4.6 * len(recipes), 4.4), squeeze=False)
     for axis, (recipe, groups) in zip(axes[0], recipes.items(), strict=True):
         for (name, facts), colour, dashes in zip(groups.items(), style.COLOURS, style.DASHES, strict=False):
@@ -89,14 +102,16 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
             epochs = np.arange(1, len(means) + 1)
             axis.plot(epochs, 100 * means, color=colour, linestyle=dashes, label=name)
             axis.fill_between(epochs, 100 * (means - halves), 100 * (means + halves), color=colour, alpha=0.18, lw=0)
-        axis.axhline(100 * bayes, color=style.GREY, linewidth=1, linestyle="--")
+        kind = KINDS.get(recipe, "words")
+        height = 100 * bayes[kind]["accuracy"]
+        axis.axhline(height, color=style.GREY, linewidth=1, linestyle="--")
+        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right"}
+        axis.annotate(f"Naive Bayes, {kind}", (1, height), (0, 4), color=style.GREY, **place)
         axis.set_title(f"{recipe}: mean and 95 % interval", loc="left")
         axis.set_xlabel("epochs over 1,600 reviews")
         axis.legend(loc="lower right")
-    place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right"}
-    axes[0][0].annotate("Naive Bayes", (1, 100 * bayes), (0, 4), color=style.GREY, **place)
     axes[0][0].margins(y=0.12)
-    axes[0][0].set_ylabel(f"accuracy on {record['naive_bayes']['texts']} other reviews, %")
+    axes[0][0].set_ylabel(f"accuracy on {bayes['words']['texts']} other reviews, %")
     return [save_figure(figure, folder / f"{NAME}.png")]
 
 
@@ -110,13 +125,13 @@ def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, An
         for recipe, groups in experiments.TRANSFER.items()
     }
     recipes = {recipe: groups for recipe, groups in recipes.items() if groups}
-    return {"naive_bayes": baseline(places), "recipes": something(recipes, "transfer-lab")}
+    return {"naive_bayes": baselines(places), "recipes": something(recipes, "transfer-lab")}
 
 
 def tell(record: Mapping[str, Any]) -> None:
-    bayes = record["naive_bayes"]
-    low, high = bayes["interval"]
-    print(f"Naive Bayes: {bayes['accuracy']:.1%} of {bayes['texts']} reviews ({low:.1%} to {high:.1%})")
+    for kind, bayes in record["naive_bayes"].items():
+        low, high = bayes["interval"]
+        print(f"Naive Bayes, {kind}: {bayes['accuracy']:.1%} of {bayes['texts']} reviews ({low:.1%} to {high:.1%})")
     for recipe, groups in record["recipes"].items():
         for name, facts in groups.items():
             first, last = (told([one[epoch] for one in facts["accuracy"]]) for epoch in (0, -1))

@@ -11,7 +11,7 @@ FRENCH = {"the": "le", "a": "un", "cat": "chat", "dog": "chien", "sees": "voit",
 
 
 def sentences(count=60):
-    """Words in any order, "the" in every sentence: what always stands there must not become everything's translation."""
+    """Words in any order, "the" in every sentence: what always stands there must not translate everything."""
     draw, words = random.Random(1), [word for word in FRENCH if word != "the"]
     for _ in range(count):
         chosen = ["the", *draw.sample(words, 3)]
