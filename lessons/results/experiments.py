@@ -58,10 +58,10 @@ BOOKS_BAG = Run(
     keep=True,
 )
 BOOKS_LABELLED = f"finetune {BOOKS}/train.tsv --valid {BOOKS}/valid.tsv"
-OURS = "--pooling stream --dropout 0.2 --word-dropout 0.2 --epochs 15"
+OURS = "--pooling stream --dropout 0.2 --word-dropout 0.2 --lr 1e-3 --layer-rate 0.01 --epochs 15"
 TRANSFER_OURS = {
-    "pretrained": seeds("books-pretrained", f"{BOOKS_LABELLED} --from {{runs}}/books-bag {OURS} --lr 5e-4"),
-    "from scratch": seeds("books-scratch", f"{BOOKS_LABELLED} --scratch {BOOKS_SIZES} --quiet-start {OURS} --lr 3e-4"),
+    "pretrained": seeds("books-pretrained", f"{BOOKS_LABELLED} --from {{runs}}/books-bag {OURS}"),
+    "from scratch": seeds("books-scratch", f"{BOOKS_LABELLED} --scratch {BOOKS_SIZES} --quiet-start {OURS}"),
 }
 
 TRANSFER = {"The labs' recipe": TRANSFER_LAB, "Ours": TRANSFER_OURS}

@@ -40,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="part of the words hidden while training (default: 0)",
     )
+    help = "learning rate of the layers, as a part of that of words and head (default: 1)"
+    parser.add_argument("--layer-rate", type=_options.part, metavar="P", help=help)
     help = "with --scratch: starts as hardly more than the mean of its words"
     parser.add_argument("--quiet-start", action="store_true", help=help)
     _options.add_training(parser, "runs/finetune", "built-in labelled reviews to learn from")

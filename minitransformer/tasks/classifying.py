@@ -20,8 +20,8 @@ from .wording import Wording
 
 def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained | None) -> Task:
     """base: the language model whose head is swapped; None trains from scratch.
-    options: data, valid, label_column, text_column, pooling, quiet_start, word_dropout, tokenizer, vocabulary, dict,
-    sentencepiece, seed"""
+    options: data, valid, label_column, text_column, pooling, quiet_start, word_dropout, layer_rate, tokenizer,
+    vocabulary, dict, sentencepiece, seed"""
     seed, rows = options.seed, recipe.batch
     wording = wordings_of(former)["text"] if former else base.wordings["text"] if base else None
     if options.data is None:
@@ -52,6 +52,7 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
     max_len = model.config()["max_len"]
     validation = ClassifierBatches(held, held_labels, max_len=max_len, rows=64, shuffle=False)
     lost = {"word_dropout": options.word_dropout} if options.word_dropout else {}
+    held_back = {"layer_rate": options.layer_rate} if options.layer_rate else {}
     hidden = wording.tokenizer.specials.get("[MASK]", wording.tokenizer.oov)
     batches = built(ClassifierBatches, documents, labels, max_len=max_len, rows=rows, seed=seed, hidden=hidden, **lost)
     settings = {"task": "finetune", "data": source_name(options.data), "preset": options.preset, "labels": [*names]}
@@ -61,7 +62,8 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
         loss_of=_loss,
         evaluate=lambda model: measures.classifier_scores(model, validation.epoch()),
         wordings={"text": wording},
-        settings=settings | lost,
+        settings=settings | lost | held_back,
+        rates={} if options.layer_rate is None else {"base.encoder.": options.layer_rate},
         options={"perplexity": False, "monitor": "accuracy", "higher_is_better": True, "evaluate_every": None},
     )
 

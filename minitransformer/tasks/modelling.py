@@ -82,6 +82,8 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
         kind = {"causal": objective == "next", "whole": objective == "bag"}
         model = built(LanguageModel, wording.tokenizer.vocab_size, seed=seed, **kind, **recipe.model)
     settings = {"task": "pretrain", "data": source_name(options.data), "preset": options.preset}
+    if options.sampled_words is not None:
+        settings["sampled_words"] = options.sampled_words
     return Task(
         model=model,
         batches=batches,

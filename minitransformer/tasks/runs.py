@@ -28,6 +28,7 @@ class Task:
     settings: dict[str, Any]  # noted in the checkpoint: what the data were, and the classes' names
     options: dict[str, Any] = field(default_factory=dict)  # more of training.Options
     held: Sequence[Any] = ()  # ids of the texts it is not trained on
+    rates: dict[str, float] = field(default_factory=dict)  # factors on the learning rate, see optim.Adam
 
 
 def former_run(folder: str, resume: bool) -> Checkpoint | None:
@@ -69,7 +70,7 @@ def run(task: Task, recipe: Recipe, *, folder: str, resume: bool, seed: int, com
     )
     return train(
         task.model,
-        Adam(task.model.named_parameters(), lr=recipe.lr),
+        Adam(task.model.named_parameters(), lr=recipe.lr, rates=task.rates),
         task.batches,
         task.loss_of,
         options,
