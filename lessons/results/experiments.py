@@ -58,7 +58,7 @@ BOOKS_BAG = Run(
     keep=True,
 )
 BOOKS_LABELLED = f"finetune {BOOKS}/train.tsv --valid {BOOKS}/valid.tsv"
-OURS = "--pooling stream --dropout 0.2 --word-dropout 0.2 --lr 4e-4 --layer-rate 0.01 --epochs 15"
+OURS = "--pooling stream --dropout 0.2 --word-dropout 0.2 --lr 1e-3 --layer-rate 0.01 --epochs 5"
 TRANSFER_OURS = {
     "pretrained": seeds("books-pretrained", f"{BOOKS_LABELLED} --from {{runs}}/books-bag {OURS}"),
     "from scratch": seeds("books-scratch", f"{BOOKS_LABELLED} --scratch {BOOKS_SIZES} --quiet-start {OURS}"),

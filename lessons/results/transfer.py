@@ -105,10 +105,11 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
         kind = KINDS.get(recipe, "words")
         height = 100 * bayes[kind]["accuracy"]
         axis.axhline(height, color=style.GREY, linewidth=1, linestyle="--")
-        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right"}
-        axis.annotate(f"Naive Bayes, {kind}", (1, height), (0, 4), color=style.GREY, **place)
+        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        axis.annotate(f"Naive Bayes, {kind}", (0, height), (4, 14), color=style.GREY, **place)
         axis.set_title(f"{recipe}: mean and 95 % interval", loc="left")
         axis.set_xlabel("epochs over 1,600 reviews")
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.legend(loc="lower right")
     axes[0][0].margins(y=0.12)
     axes[0][0].set_ylabel(f"accuracy on {bayes['words']['texts']} other reviews, %")

@@ -140,4 +140,6 @@ def test_arrays_that_share_memory_go_on_sharing_it():
     expected[32:] /= 40
     with checked():
         launch("elementwise", "exp_forward", (1,), (32,), (memory[:32], memory[:32], 32), "float64")
-    assert np.array_equal(memory, expected)
+    # the C library's exp and NumPy's, which depends on the processor, are each within one unit in the last place
+    np.testing.assert_array_max_ulp(memory[:32], expected[:32], maxulp=2)
+    assert np.array_equal(memory[32:], expected[32:])
