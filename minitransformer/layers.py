@@ -66,9 +66,10 @@ class Head(Linear):
         targets = np.asarray(targets)
         kept = targets != ignore_index
         drawn = sample.draw(targets[kept], seed)
-        bias = F.index(self.bias, drawn.words) - Tensor(drawn.log_q.astype(x.dtype), backend=x.backend)
+        words = x.backend.asarray(drawn.words)
+        bias = F.index(self.bias, words) - Tensor(drawn.log_q.astype(x.dtype), backend=x.backend)
         places = np.where(kept, drawn.places[np.where(kept, targets, 0)], -1)
-        estimate = F.linear_cross_entropy(x, F.embedding(self.weight, drawn.words), bias, places, -1)
+        estimate = F.linear_cross_entropy(x, F.embedding(self.weight, words), bias, places, -1)
         return estimate - float(drawn.log_q[places[kept]].mean())  # a constant: it changes no gradient
 
 
