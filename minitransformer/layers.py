@@ -61,8 +61,9 @@ class Head(Linear):
     def sampled_loss(
         self, x: Tensor, targets: Any, sample: WordSample, seed: int, ignore_index: int | None = None
     ) -> Tensor:
-        """An estimate of `loss` for which only the words of a sample are scored, a little too high: in its own row a
-        rare target counts as often as in all others, where it stands for those left out.   x (..., C); targets (...)"""
+        """To train by: a rough estimate of `loss` for which only the words of a sample are scored.
+
+        x (..., C); targets (...)"""
         targets = np.asarray(targets)
         kept = targets != ignore_index
         drawn = sample.draw(targets[kept], seed)

@@ -5,9 +5,10 @@ labs' model's work. Z can be estimated. Let each word j be in the sample with a 
 
     Σ exp(s_j) / q_j  over the sample          has the mean  Z,
 
-so s_j - log q_j takes the place of s_j, and what is learnt are still the scores of the full vocabulary (for the words
-to be predicted, which are always in the sample, this holds too: Jean and others, 2015; Ma and Collins, 2018). Whoever
-measures the model then uses all words.
+so s_j - log q_j takes the place of s_j, and what is learnt are still the scores of the full vocabulary (although the
+words to be predicted are always in the sample: Jean and others, 2015; Ma and Collins, 2018). The words to be
+predicted in a batch are taken to come independently of each other, which those of one text do not quite. Whoever
+measures the model uses all words.
 """
 
 from __future__ import annotations

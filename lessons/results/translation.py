@@ -134,7 +134,7 @@ def _curves(record: Mapping[str, Any], plt: Any, style: Any) -> Any:
         textcoords="offset points", ha="right", color=style.GREY,
     )  # fmt: skip
     axes.set(xlabel="million words read and written", ylabel="loss on unseen pairs, nats a word", ylim=(0, None))
-    axes.set_title("English into French: the labs' translator, trained properly", loc="left")
+    axes.set_title("English into French; ours spells rare words in pieces", loc="left")
     axes.legend(loc="center right")
     return figure
 

@@ -89,6 +89,7 @@ def write(data: str, imdb: str, folder: str) -> dict[str, int]:
     counts = {}
     for name in ("train", "valid"):
         reviews = read_labelled(os.path.join(data, "cls-books-fr", f"{name}.review.spm"))
+        # a quote as apostrophes: spreadsheets and others take it for the beginning of a cell
         lines = [plain(pieces).replace("\t", " ").replace('"', "''") for pieces in reviews.texts]
         labels = [reviews.names[label] for label in reviews.labels]
         rows = [f"{text}\t{label}" for text, label in zip(lines, labels, strict=True)]

@@ -52,7 +52,7 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
     max_len = model.config()["max_len"]
     validation = ClassifierBatches(held, held_labels, max_len=max_len, rows=64, shuffle=False)
     lost = {"word_dropout": options.word_dropout} if options.word_dropout else {}
-    held_back = {"layer_rate": options.layer_rate} if options.layer_rate else {}
+    slowed = {"layer_rate": options.layer_rate} if options.layer_rate else {}
     hidden = wording.tokenizer.specials.get("[MASK]", wording.tokenizer.oov)
     batches = built(ClassifierBatches, documents, labels, max_len=max_len, rows=rows, seed=seed, hidden=hidden, **lost)
     settings = {"task": "finetune", "data": source_name(options.data), "preset": options.preset, "labels": [*names]}
@@ -62,7 +62,7 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
         loss_of=_loss,
         evaluate=lambda model: measures.classifier_scores(model, validation.epoch()),
         wordings={"text": wording},
-        settings=settings | lost | held_back,
+        settings=settings | lost | slowed,
         rates={} if options.layer_rate is None else {"base.encoder.": options.layer_rate},
         options={"perplexity": False, "monitor": "accuracy", "higher_is_better": True, "evaluate_every": None},
     )

@@ -40,7 +40,7 @@ def test_a_sample_is_smaller_than_the_vocabulary():
 
 
 def test_the_sum_over_all_words_is_estimated_without_bias():
-    """Targets that come as often as the counts say; without the division by q the sum would be 40 % too small."""
+    """Targets that come as often as the counts say; without the division by q it would be a third of Z."""
     sample, scores = WordSample(COUNTS, 60), RANDOM.normal(size=200)
     estimates = []
     for seed in range(2000):
@@ -99,21 +99,22 @@ def test_gradients():
 
 
 def test_what_is_learnt_are_the_probabilities_of_all_words():
-    """A head that can only learn how often each word comes. Left uncorrected, rare words would end ten times too
-    probable."""
-    counts = np.array([1000, 500, 200, 100, *[20] * 40])
+    """A head that can only learn how often each word comes. Left uncorrected, the rare words ended 2.6 times too
+    probable, and the four frequent ones at a quarter to a half of what they are."""
+    counts = np.array([1000, 500, 200, 100, *[4] * 200])
     truth = counts / counts.sum()
-    head, sample, random = Head(2, 44, init=Init(0, "float64")), WordSample(counts, 10), np.random.default_rng(3)
-    optimizer, x = Adam([("bias", head.bias)], lr=0.05), Tensor(np.zeros((400, 2)))
-    for step in range(400):
-        optimizer.lr = 0.05 * (1 - step / 400)
-        head.sampled_loss(x, random.choice(44, size=400, p=truth), sample, step).backward()
+    head, sample, random = Head(2, 204, init=Init(0, "float64")), WordSample(counts, 20), np.random.default_rng(3)
+    optimizer, x = Adam([("bias", head.bias)], lr=0.02), Tensor(np.zeros((8, 2)))
+    for step in range(3000):
+        optimizer.lr = 0.02 * (1 - step / 3000)
+        head.sampled_loss(x, random.choice(204, size=8, p=truth), sample, step).backward()
         optimizer.step()
         optimizer.zero_grad()
-    scores = head.bias.numpy()
-    learnt = np.exp(scores) / np.exp(scores).sum()
-    # a word of 20 in 2,600 was seen some 1,200 times: 3 % of noise, and the last steps weigh more
-    np.testing.assert_allclose(learnt, truth, rtol=0.15)
+    learnt = np.exp(head.bias.numpy())
+    learnt /= learnt.sum()
+    # noise of training: up to 8 % in three seeds
+    assert learnt[4:].sum() == pytest.approx(truth[4:].sum(), rel=0.15)
+    np.testing.assert_allclose(learnt[:4], truth[:4], rtol=0.15)
 
 
 def test_a_language_model_draws_anew_each_time_and_the_same_again_after_its_state_is_restored():
@@ -125,7 +126,7 @@ def test_a_language_model_draws_anew_each_time_and_the_same_again_after_its_stat
     model.set_rng_state(state)
     assert float(model.loss(ids, ids, sample=sample)) == first
     full = float(model.loss(ids, ids))
-    # scores are near zero: log Z of some 65 words in place of 200, and ten rare targets that each stand for others
+    # one sample of some 65 words; without the targets' own log q the estimate was 1.1 lower than the loss
     assert full - 0.2 < first < full + 0.5
     with pytest.raises(ValueError, match="label_smoothing"):
         model.loss(ids, ids, label_smoothing=0.1, sample=sample)
