@@ -1,20 +1,18 @@
 """Functions of one element and arithmetic of two arrays. Each element is read once and written once.
 
 The loops are threaded: one core alone does not reach the memory's bandwidth. exp and sigmoid use our own vectorised
-exp; log, tanh and erf are the C library's. Two arrays of one shape go through a threaded loop; broadcasting is left
-to NumPy's, which is compiled too and limited by memory like ours."""
+exp, GELU our own Φ; log and tanh are the C library's. Two arrays of one shape go through a threaded loop;
+broadcasting is left to NumPy's, which is compiled too and limited by memory like ours."""
 
 import math
 
 import numpy as np
 from numba import prange
 
+from kernels.cpu.gelu import gelu_slope, gelu_value
 from kernels.cpu.jit import flat, kernel
 from kernels.cpu.vector_math import exp as fast_exp
 from kernels.cpu.workspace import recycled
-
-ROOT_HALF = math.sqrt(0.5)
-DENSITY = 1 / math.sqrt(2 * math.pi)
 
 
 @kernel
@@ -25,17 +23,6 @@ def relu_value(x):
 @kernel
 def relu_slope(x):
     return 1 if x > 0 else 0
-
-
-@kernel
-def gelu_value(x):
-    return x * (1 + math.erf(x * ROOT_HALF)) / 2
-
-
-@kernel
-def gelu_slope(x):
-    """Φ(x) + x φ(x)"""
-    return (1 + math.erf(x * ROOT_HALF)) / 2 + x * math.exp(-x * x / 2) * DENSITY
 
 
 @kernel(parallel=True)

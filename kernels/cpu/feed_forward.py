@@ -8,7 +8,8 @@ import numpy as np
 from numba import prange
 
 from kernels.cpu.blas import blas_kernel, blocks, gemm
-from kernels.cpu.elementwise import gelu_slope, gelu_value, relu_slope, relu_value
+from kernels.cpu.elementwise import relu_slope, relu_value
+from kernels.cpu.gelu import gelu_slope, gelu_value
 from kernels.cpu.jit import contiguous, kernel
 from kernels.cpu.linear import WEIGHT_ROWS, add_bias, add_rows, weight_block
 

@@ -38,13 +38,17 @@ SMALL = 30_000  # elements: smaller arrays are worked on by one thread
 PARTIALS = 16  # tasks of a cross-row reduction: enough for many cores, few enough to add up at no cost
 
 
-def kernel(function=None, *, parallel=False, flags=FLAGS):
-    """Compiles a function at its first call and keeps the machine code on disk for the next process."""
+def kernel(function=None, *, parallel=False, flags=FLAGS, inline=False):
+    """Compiles a function at its first call and keeps the machine code on disk for the next process.
+
+    inline: into its callers at any price. The compiler does so by itself with a function that calls no other; one that
+    does would remain a call, and a loop around a call is not vectorised."""
     if function is None:
-        return lambda f: kernel(f, parallel=parallel, flags=flags)
+        return lambda f: kernel(f, parallel=parallel, flags=flags, inline=inline)
+    options = {"parallel": parallel, "fastmath": flags, "forceinline": inline}
     if parallel and not numba.config.DISABLE_JIT:
-        return _threaded(_compiled(function, True, flags))
-    return _compiled(function, parallel, flags)
+        return _threaded(_compiled(function, options))
+    return _compiled(function, options)
 
 
 def _threaded(dispatcher):
@@ -76,8 +80,8 @@ def _thread_count():
     return (get, set) if get and set else (numba.get_num_threads, numba.set_num_threads)
 
 
-def _compiled(function, parallel, flags):
-    options = {"parallel": parallel, "fastmath": flags, "error_model": "numpy", "nogil": True}  # numpy: 1/0 is inf
+def _compiled(function, options):
+    options = {**options, "error_model": "numpy", "nogil": True}  # numpy: 1/0 is inf
     try:
         return _outdated_with_the_tier(numba.njit(cache=True, **options)(function))
     except RuntimeError:  # Numba found no folder that it may write to

@@ -46,7 +46,7 @@ HELPERS = {
             ("elementwise", f"_{name}_backward", [name])
             for name in ("exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu")
         ),
-        ("elementwise", "gelu_slope", ["gelu"]),
+        ("gelu", "slope64", ["gelu"]),
     ],
 }
 

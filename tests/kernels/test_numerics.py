@@ -1,10 +1,13 @@
-"""Random numbers, exp, Adam, fingerprints: what has an exact or published answer."""
+"""Random numbers, exp, GELU, Adam, fingerprints: what has an exact or published answer."""
+
+import math
 
 import numpy as np
 import pytest
 from numba import njit
 
 import kernels
+from kernels.cpu.gelu import gelu_slope, gelu_value
 from kernels.cpu.philox import philox as fast_philox
 from kernels.cpu.vector_math import exp as vector_exp
 from kernels.reference.philox import philox
@@ -79,6 +82,40 @@ def test_exp_at_the_edges(dtype):
     y = np.empty_like(x)
     _exp_all(y, x)
     np.testing.assert_array_equal(y, np.array([np.nan, np.inf, 0, 1, 1, np.inf, 0], dtype=dtype))
+
+
+def _below(x):
+    """Φ(x), to the last digit in the tail too"""
+    return math.erfc(-x * math.sqrt(0.5)) / 2
+
+
+@njit
+def _gelu_all(values, slopes, x):
+    for i in range(x.size):
+        values[i], slopes[i] = gelu_value(x[i]), gelu_slope(x[i])
+
+
+def test_gelu_in_float32_is_accurate_far_into_the_tail():
+    """The value to a few units in the last place; the exponent x²/2 is rounded, which costs x²/2 units more. The slope
+    has a zero, so its error is held against 1."""
+    x = np.concatenate([np.linspace(-13, 13, 100_001), np.linspace(-1e-3, 1e-3, 1001)]).astype("float32")
+    values, slopes = np.empty_like(x), np.empty_like(x)
+    _gelu_all(values, slopes, x)
+    wide = x.astype(float)
+    below = np.array([_below(t) for t in wide])
+    bell, unit = np.exp(-wide * wide / 2), np.finfo("float32").eps
+    assert (np.abs(values - wide * below) <= (4 + wide * wide / 2) * unit * np.abs(wide * below)).all()
+    assert np.abs(slopes - below - wide * bell / math.sqrt(2 * math.pi)).max() < 4 * unit
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gelu_at_the_edges(dtype):
+    x = np.array([np.nan, np.inf, 1e4, 0, -1e4], dtype=dtype)
+    values, slopes = np.empty_like(x), np.empty_like(x)
+    _gelu_all(values, slopes, x)
+    np.testing.assert_array_equal(values, np.array([np.nan, np.inf, 1e4, 0, 0], dtype=dtype))
+    expected = np.array([np.nan, 1, 0.5, 0], dtype=dtype)  # the half is a sum of nine rounded coefficients
+    np.testing.assert_allclose(slopes[[0, 2, 3, 4]], expected, rtol=np.finfo(dtype).eps, atol=0)
 
 
 @pytest.mark.parametrize("decoupled", [False, True])
