@@ -6,9 +6,11 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,25 @@ def progress_on(stream: TextIO | None = None) -> Progress:
     """A bar if the stream (stderr unless told) is a terminal, else lines."""
     stream = stream or sys.stderr
     return Bar(stream) if stream.isatty() else Lines(stream)
+
+
+PATIENCE = 2.0  # seconds that a user waits without asking why
+
+
+def counted(items: Sequence[T], what: str, stream: TextIO | None = None) -> Iterator[T]:
+    """The items themselves. Whoever waits for them longer than PATIENCE is shown how many have gone by."""
+    stream = stream or sys.stderr
+    if stream.isatty():
+        from tqdm import tqdm
+
+        yield from tqdm(items, desc=what, file=stream, delay=PATIENCE, leave=False, dynamic_ncols=True)
+        return
+    following = time.monotonic() + PATIENCE
+    for number, item in enumerate(items):
+        if time.monotonic() >= following:
+            print(f"{what}: {number:,} of {len(items):,}", file=stream, flush=True)
+            following = time.monotonic() + 5
+        yield item
 
 
 class Pace:

@@ -14,6 +14,7 @@ Measured on one core over a million numbers in float32: 0.7 ns each; 7.7 ns with
 returned Φ(x) and exp(-x²/2) together, for then the compiler vectorises nothing."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -29,7 +30,7 @@ T6, T7, T8 = F(-0.2768942183), F(0.1413909433), F(-0.0265230563)
 SQUEEZE, ZERO, HALF, ONE = F(0.34), F(0), F(0.5), F(1)
 ROOT_HALF, DENSITY = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
 DENSITY_32 = F(DENSITY)
-INLINE = {"forceinline": True}
+INLINE: Any = {"forceinline": True}
 
 
 @kernel

@@ -8,6 +8,7 @@ import autograd.functional as F
 from minitransformer.checkpoints import Checkpoint, CheckpointError
 from minitransformer.cli import UserError
 from minitransformer.models import Classifier
+from minitransformer.progress import counted
 from minitransformer.text import ClassifierBatches, LabelledDocuments, read_labelled
 
 from . import builtin, measures
@@ -94,9 +95,10 @@ def labelled(path: str, options: Any, names: tuple[str, ...] | None) -> Labelled
 
 
 def encoded(wording: Wording, data: LabelledDocuments) -> list[Any]:
+    texts = counted(data.texts, "cutting labelled texts")
     if data.in_pieces:
-        return wording.tokenizer.encode_all(data.texts, in_pieces=True)
-    return [wording.encode(text) for text in data.texts]
+        return wording.tokenizer.encode_all(texts, in_pieces=True)
+    return [wording.encode(text) for text in texts]
 
 
 def names_of(checkpoint: Checkpoint) -> tuple[str, ...]:

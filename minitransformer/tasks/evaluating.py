@@ -10,6 +10,7 @@ import numpy as np
 
 from minitransformer.checkpoints import CheckpointError
 from minitransformer.language import detokenize, pairs, reviews
+from minitransformer.progress import counted
 from minitransformer.text import (
     ClassifierBatches,
     LanguageModelBatches,
@@ -60,7 +61,8 @@ def _language_model(trained: Trained, options: Any) -> Evaluation:
     elif in_pieces(options.data):
         documents = wording.tokenizer.encode_all(read_documents(options.data), in_pieces=True)
     else:
-        documents = [np.array(wording.encode(text), dtype=np.int32) for text in read_documents(options.data)]
+        texts = counted(read_documents(options.data), f"cutting {options.data}")
+        documents = [np.array(wording.encode(text), dtype=np.int32) for text in texts]
     max_len = trained.model.config()["max_len"]
     if objective_of(trained.model.config()) != "next":
         return _hidden_words(trained, options, documents)

@@ -6,6 +6,7 @@ It predicts the next word of a text, words that were hidden in it ("masked"), or
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from minitransformer.checkpoints import Checkpoint
 from minitransformer.cli import UserError
 from minitransformer.models import LanguageModel
+from minitransformer.progress import counted
 from minitransformer.text import (
     BagBatches,
     LabTokenizer,
@@ -37,6 +39,7 @@ from .wording import Wording
 
 HELD_BACK = 0.05  # of a file without a validation file of its own, at most HELD_BACK_MOST documents
 HELD_BACK_MOST = 500
+LONG = 3_000_000  # letters, from which a vocabulary is not found at once
 
 
 def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained | None = None) -> Task:
@@ -68,7 +71,7 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
         texts = read_documents(options.data)
         pieces = in_pieces(options.data)
         wording = known or Wording(tokenizer_for(texts, options, specials))
-        documents = wording.tokenizer.encode_all(texts, in_pieces=pieces)
+        documents = wording.tokenizer.encode_all(counted(texts, f"cutting {options.data}"), in_pieces=pieces)
         if options.valid is not None:
             held = wording.tokenizer.encode_all(read_documents(options.valid), in_pieces=in_pieces(options.valid))
         else:
@@ -151,6 +154,9 @@ def tokenizer_for(texts: list[str], options: Any, specials: Sequence[str] = ()) 
 
 
 def trained_tokenizer(texts: list[str], kind: str, vocabulary: int, specials: Sequence[str] = ()) -> Tokenizer:
+    length = sum(map(len, texts))
+    if length > LONG:
+        print(f"choosing {kind} from {length / 1e6:.0f} million letters ...", file=sys.stderr, flush=True)
     if kind == "words":
         return built(WordTokenizer.train, texts, max_size=vocabulary, lower=True, extra_specials=specials)
     return built(PieceTokenizer.train, texts, vocab_size=vocabulary, extra_specials=specials)

@@ -26,6 +26,10 @@ class Recipe:
     texts: int = 0
     model: dict[str, Any] = field(default_factory=dict)
 
+    def check_warmup(self, total: int) -> None:
+        if self.cosine and self.warmup_as_asked and self.warmup and self.warmup >= total:
+            raise UserError(f"--warmup {self.warmup}: the whole run has {total} steps; give fewer")
+
     def total(self, batches: int) -> int:
         """Steps of the whole run, with `batches` of them an epoch."""
         totals = [self.steps, None if self.epochs is None else self.epochs * batches]
@@ -67,6 +71,8 @@ def choose(recipes: dict[str, Recipe], options: Any) -> Recipe:
     names = ("lr", "batch", "minutes", "texts", "clip", "warmup")
     recipe = replace(recipe, **{n: getattr(options, n) for n in names if getattr(options, n, None) is not None})
     recipe = replace(recipe, warmup_as_asked=getattr(options, "warmup", None) is not None)
+    if recipe.steps is not None:
+        recipe.check_warmup(recipe.steps)  # now, not after minutes of reading
     sizes = {n: getattr(options, n) for n in SIZES if getattr(options, n, None) is not None}
     layers = sizes.pop("n_layers", None)
     if layers is not None:

@@ -89,8 +89,7 @@ def _schedule(recipe: Recipe, total: int) -> Schedule:
     warmup = recipe.warmup if recipe.warmup_as_asked else min(recipe.warmup, total // 10)
     if not recipe.cosine:
         return (lambda step: min(1.0, step / warmup)) if warmup else constant()
-    if warmup and warmup >= total:
-        raise UserError(f"--warmup {warmup}: the whole run has {total} steps; give fewer")
+    recipe.check_warmup(total)
     return warmup_cosine(warmup, total) if total > 1 else constant()
 
 

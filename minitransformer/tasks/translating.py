@@ -12,6 +12,7 @@ from minitransformer.checkpoints import Checkpoint
 from minitransformer.cli import UserError
 from minitransformer.decoding import beam_search, generate
 from minitransformer.models import Translator
+from minitransformer.progress import counted
 from minitransformer.text import Tokenizer, TranslationBatches, read_pairs
 from minitransformer.text.batches import right_pad
 
@@ -76,7 +77,8 @@ def _wordings(pairs: list[tuple[str, str]], options: Any) -> tuple[Wording, Word
 
 
 def encode_pairs(both: tuple[Wording, Wording], pairs: Sequence[tuple[str, str]]) -> tuple[list[Any], list[Any]]:
-    return [both[0].encode(source) for source, _ in pairs], [both[1].encode(target) for _, target in pairs]
+    ids = [(both[0].encode(source), both[1].encode(target)) for source, target in counted(pairs, "cutting pairs")]
+    return [source for source, _ in ids], [target for _, target in ids]
 
 
 def translations(

@@ -13,7 +13,7 @@ import kernels
 from minitransformer import progress
 from minitransformer.checkpoints import CheckpointError
 from minitransformer.curves import draw_curve
-from minitransformer.progress import Bar, Lines, Pace, Status, duration, progress_on
+from minitransformer.progress import Bar, Lines, Pace, Status, counted, duration, progress_on
 from minitransformer.training.metrics import read_metrics
 
 
@@ -49,6 +49,28 @@ def test_what_nobody_knows_is_left_out():
 class Terminal(io.StringIO):
     def isatty(self):
         return True
+
+
+def test_items_that_take_long_are_counted_and_quick_ones_are_not(monkeypatch):
+    clock, stream = Clock(monkeypatch), io.StringIO()
+    for _ in counted(range(5), "reading", stream):
+        clock.now += 0.3
+    assert stream.getvalue() == ""
+    seen = []
+    for item in counted(range(2000), "reading", stream):
+        seen.append(item)
+        clock.now += 0.01
+    assert seen == [*range(2000)]
+    assert [line.split(" of ")[0] for line in stream.getvalue().splitlines()] == [
+        f"reading: {number:,}" for number in (200, 700, 1200, 1700)
+    ]
+
+
+def test_on_a_terminal_nothing_is_left_of_the_count(monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    terminal = Terminal()
+    assert [*counted("abc", "reading", terminal)] == ["a", "b", "c"]
+    assert "reading" in terminal.getvalue() and terminal.getvalue().endswith("\r")
 
 
 def test_the_bar_is_for_terminals_only(monkeypatch):
