@@ -28,10 +28,12 @@ SAMPLED_LM = Run(
     "--sampled-words 6000",
     keep=True,
 )
+NINETY_LM = Run("ninety-lm", SAMPLED_LM.command.replace("--steps 2600", "--steps 9600"), keep=True)
 PRETRAINING = {
     "the labs' setting": LAB_LM,
     "ours, the same time": BETTER_LM,
     "ours, scoring a sample of the words": SAMPLED_LM,
+    "the same, nearly four times as long": NINETY_LM,
 }
 
 # ------------------------------------------------------------------------------------------ 1,600 French reviews
@@ -84,8 +86,9 @@ TESTED = {"test": "evaluate {runs}/imdb/test.tsv --last"}
 
 FILMS_LM = Run(
     "films-lm",
-    "pretrain {runs}/imdb/unlabelled.txt --valid {runs}/imdb/valid.tsv --width 256 --heads 4 --layers 2 --ff 1024 "
-    "--max-len 512 --norm-first --activation gelu --tie-weights --batch 16 --lr 1e-3 --warmup 100 --epochs 1",
+    "pretrain {runs}/imdb/unlabelled.txt --valid {runs}/imdb/valid.tsv --tokenizer words --vocabulary 10000 "
+    "--width 256 --heads 4 --layers 2 --ff 1024 --max-len 512 --norm-first --activation gelu --tie-weights "
+    "--sampled-words 2500 --batch 16 --lr 1e-3 --warmup 100 --epochs 1",
     keep=True,
 )
 FILMS_BAG = Run(
@@ -113,8 +116,8 @@ FILMS = {
     NONE: _few(
         "films-scratch",
         "--scratch --tokenizer words --vocabulary 10000 --width 256 --heads 4 --layers 1 --ff 512 --max-len 512 "
-        "--norm-first --activation gelu --quiet-start",
-        ("1e-3", "3e-4", "3e-4"),
+        "--norm-first --activation gelu --quiet-start --layer-rate 0.01",
+        ("1e-3", "1e-3", "1e-3"),
     ),
     NEXT: _few("films-next", "--from {runs}/films-lm", ("1e-3", "1e-3", "1e-3"), range(1)),
 }
@@ -140,7 +143,15 @@ BETTER_TRANSLATOR = Run(
     MEASURED,
     keep=True,
 )
-TRANSLATION = {"the labs' sizes": SMALL_TRANSLATOR, "ours": BETTER_TRANSLATOR}
+BEST_TRANSLATOR = Run(
+    "best-translator",
+    f"train-translator {PAIRS} --tokenizer pieces --vocabulary 4000 --width 256 --heads 4 --layers 3 --ff 1024 "
+    "--max-len 40 --norm-first --dropout 0.2 --label-smoothing 0.1 --tie-weights --batch 64 --lr 1e-3 --warmup 1000 "
+    "--steps 12000",
+    MEASURED,
+    keep=True,
+)
+TRANSLATION = {"the labs' sizes": SMALL_TRANSLATOR, "ours": BEST_TRANSLATOR}
 
 EXPERIMENTS = {
     "pretraining": [*PRETRAINING.values()],
