@@ -33,7 +33,7 @@ PRETRAINING = {
     "the labs' setting": LAB_LM,
     "ours, the same time": BETTER_LM,
     "ours, scoring a sample of the words": SAMPLED_LM,
-    "the same, nearly four times as long": NINETY_LM,
+    "the same, for an hour and a half": NINETY_LM,
 }
 
 # ------------------------------------------------------------------------------------------ 1,600 French reviews
@@ -119,7 +119,7 @@ FILMS = {
         "--norm-first --activation gelu --quiet-start --layer-rate 0.01",
         ("1e-3", "1e-3", "1e-3"),
     ),
-    NEXT: _few("films-next", "--from {runs}/films-lm", ("1e-3", "1e-3", "1e-3"), range(1)),
+    NEXT: _few("films-next", "--from {runs}/films-lm --layer-rate 0.1", ("1e-3", "1e-3", "1e-3"), range(1)),
 }
 
 # ------------------------------------------------------------------------------------------ English into French
@@ -143,15 +143,14 @@ BETTER_TRANSLATOR = Run(
     MEASURED,
     keep=True,
 )
-BEST_TRANSLATOR = Run(
-    "best-translator",
-    f"train-translator {PAIRS} --tokenizer pieces --vocabulary 4000 --width 256 --heads 4 --layers 3 --ff 1024 "
-    "--max-len 40 --norm-first --dropout 0.2 --label-smoothing 0.1 --tie-weights --batch 64 --lr 1e-3 --warmup 1000 "
-    "--steps 12000",
-    MEASURED,
-    keep=True,
+LONG_TRANSLATOR = Run(
+    "long-translator", BETTER_TRANSLATOR.command.replace("--steps 9000", "--steps 19000"), MEASURED, keep=True
 )
-TRANSLATION = {"the labs' sizes": SMALL_TRANSLATOR, "ours": BEST_TRANSLATOR}
+TRANSLATION = {
+    "the labs' sizes": SMALL_TRANSLATOR,
+    "ours": BETTER_TRANSLATOR,
+    "ours, twice as long": LONG_TRANSLATOR,
+}
 
 EXPERIMENTS = {
     "pretraining": [*PRETRAINING.values()],
