@@ -41,8 +41,8 @@ PARTIALS = 16  # tasks of a cross-row reduction: enough for many cores, few enou
 def kernel(function=None, *, parallel=False, flags=FLAGS, inline=False):
     """Compiles a function at its first call and keeps the machine code on disk for the next process.
 
-    inline: into its callers at any price. The compiler does so by itself with a function that calls no other; one that
-    does would remain a call, and a loop around a call is not vectorised."""
+    inline: into its callers at any price. The compiler often does so by itself; where it does not, as with functions
+    that call several others, a loop around the call is not vectorised."""
     if function is None:
         return lambda f: kernel(f, parallel=parallel, flags=flags, inline=inline)
     options = {"parallel": parallel, "fastmath": flags, "forceinline": inline}

@@ -21,14 +21,12 @@ BETTER_LM = Run(
     "--norm-first --activation gelu --tie-weights --batch 32 --lr 1e-3 --warmup 250 --steps 2500",
     keep=True,
 )
-SAMPLED_LM = Run(
-    "sampled-lm",
+SAMPLED = (
     f"pretrain {{runs}}/novels/train.txt {HELD_OUT} {WORDS} --width 200 --heads 4 --layers 4 --ff 800 --max-len 512 "
-    "--norm-first --activation gelu --tie-weights --batch 32 --lr 1.5e-3 --warmup 250 --steps 2600 "
-    "--sampled-words 6000",
-    keep=True,
+    "--norm-first --activation gelu --tie-weights --batch 32 --lr 1.5e-3 --warmup 250"
 )
-NINETY_LM = Run("ninety-lm", SAMPLED_LM.command.replace("--steps 2600", "--steps 9600"), keep=True)
+SAMPLED_LM = Run("sampled-lm", f"{SAMPLED} --steps 2600 --sampled-words 6000", keep=True)
+NINETY_LM = Run("ninety-lm", f"{SAMPLED} --steps 9600 --sampled-words 6000", keep=True)
 PRETRAINING = {
     "the labs' setting": LAB_LM,
     "ours, the same time": BETTER_LM,
@@ -136,16 +134,12 @@ SMALL_TRANSLATOR = Run(
     MEASURED,
     keep=True,
 )
-BETTER_TRANSLATOR = Run(
-    "better-translator",
+OUR_TRANSLATOR = (
     f"train-translator {PAIRS} --tokenizer pieces --width 256 --heads 4 --layers 3 --ff 1024 --max-len 40 --norm-first "
-    "--dropout 0.1 --label-smoothing 0.1 --tie-weights --batch 96 --lr 1e-3 --warmup 800 --steps 9000",
-    MEASURED,
-    keep=True,
+    "--dropout 0.1 --label-smoothing 0.1 --tie-weights --batch 96 --lr 1e-3 --warmup 800"
 )
-LONG_TRANSLATOR = Run(
-    "long-translator", BETTER_TRANSLATOR.command.replace("--steps 9000", "--steps 19000"), MEASURED, keep=True
-)
+BETTER_TRANSLATOR = Run("better-translator", f"{OUR_TRANSLATOR} --steps 9000", MEASURED, keep=True)
+LONG_TRANSLATOR = Run("long-translator", f"{OUR_TRANSLATOR} --steps 19000", MEASURED, keep=True)
 TRANSLATION = {
     "the labs' sizes": SMALL_TRANSLATOR,
     "ours": BETTER_TRANSLATOR,

@@ -72,7 +72,7 @@ def choose(recipes: dict[str, Recipe], options: Any) -> Recipe:
     recipe = replace(recipe, **{n: getattr(options, n) for n in names if getattr(options, n, None) is not None})
     recipe = replace(recipe, warmup_as_asked=getattr(options, "warmup", None) is not None)
     if recipe.steps is not None:
-        recipe.check_warmup(recipe.steps)  # now, not after minutes of reading
+        recipe.check_warmup(recipe.steps)  # now, not when a long text has been read
     sizes = {n: getattr(options, n) for n in SIZES if getattr(options, n, None) is not None}
     layers = sizes.pop("n_layers", None)
     if layers is not None:

@@ -96,15 +96,15 @@ def _gelu_all(values, slopes, x):
 
 
 def test_gelu_in_float32_is_accurate_far_into_the_tail():
-    """The value to a few units in the last place; the exponent x²/2 is rounded, which costs x²/2 units more. The slope
-    has a zero, so its error is held against 1."""
+    """The value's error in units of the last place, at most: the series 3.2, however its terms are rounded; exp 2; two
+    products 1; and the exponent x²/2, rounded twice, x²/2. The slope has a zero, so its error is held against 1."""
     x = np.concatenate([np.linspace(-13, 13, 100_001), np.linspace(-1e-3, 1e-3, 1001)]).astype("float32")
     values, slopes = np.empty_like(x), np.empty_like(x)
     _gelu_all(values, slopes, x)
     wide = x.astype(float)
     below = np.array([_below(t) for t in wide])
     bell, unit = np.exp(-wide * wide / 2), np.finfo("float32").eps
-    assert (np.abs(values - wide * below) <= (4 + wide * wide / 2) * unit * np.abs(wide * below)).all()
+    assert (np.abs(values - wide * below) <= (7 + wide * wide / 2) * unit * np.abs(wide * below)).all()
     assert np.abs(slopes - below - wide * bell / math.sqrt(2 * math.pi)).max() < 4 * unit
 
 
@@ -115,7 +115,7 @@ def test_gelu_at_the_edges(dtype):
     _gelu_all(values, slopes, x)
     np.testing.assert_array_equal(values, np.array([np.nan, np.inf, 1e4, 0, 0], dtype=dtype))
     expected = np.array([np.nan, 1, 0.5, 0], dtype=dtype)  # the half is a sum of nine rounded coefficients
-    np.testing.assert_allclose(slopes[[0, 2, 3, 4]], expected, rtol=np.finfo(dtype).eps, atol=0)
+    np.testing.assert_allclose(slopes[[0, 2, 3, 4]], expected, rtol=4 * np.finfo(dtype).eps, atol=0)
 
 
 @pytest.mark.parametrize("decoupled", [False, True])
