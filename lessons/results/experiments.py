@@ -139,11 +139,11 @@ OUR_TRANSLATOR = (
     "--dropout 0.1 --label-smoothing 0.1 --tie-weights --batch 96 --lr 1e-3 --warmup 800"
 )
 BETTER_TRANSLATOR = Run("better-translator", f"{OUR_TRANSLATOR} --steps 9000", MEASURED, keep=True)
-LONG_TRANSLATOR = Run("long-translator", f"{OUR_TRANSLATOR} --steps 19000", MEASURED, keep=True)
+LONG_TRANSLATOR = Run("long-translator", f"{OUR_TRANSLATOR} --steps 16000", MEASURED, keep=True)
 TRANSLATION = {
     "the labs' sizes": SMALL_TRANSLATOR,
     "ours": BETTER_TRANSLATOR,
-    "ours, twice as long": LONG_TRANSLATOR,
+    "ours, longer": LONG_TRANSLATOR,
 }
 
 EXPERIMENTS = {

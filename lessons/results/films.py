@@ -66,17 +66,24 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
 
     style.apply()
     figure, axes = plt.subplots(figsize=(7.2, 4.4))
+    drawn: list[Any] = []
     for (name, by_labels), colour, dashes in zip(record["groups"].items(), style.COLOURS, style.DASHES, strict=False):
         labels = [int(number) for number in by_labels]
-        means, halves = np.array([interval(facts["accuracy"]) for facts in by_labels.values()]).T
-        axes.errorbar(labels, 100 * means, 100 * halves, color=colour, linestyle=dashes, label=name, capsize=4)
+        accuracies = [facts["accuracy"] for facts in by_labels.values()]
+        means, halves = 100 * np.array([interval(values) for values in accuracies]).T
+        look = {"color": colour, "linestyle": dashes}
+        if max(len(values) for values in accuracies) == 1:  # nothing is known of its spread
+            drawn += axes.plot(labels, means, marker="D", markersize=5, label=f"{name} (one seed)", **look)
+        else:
+            drawn.append(axes.errorbar(labels, means, halves, label=name, capsize=4, **look))
     bayes = record["naive_bayes"]
-    axes.plot([int(n) for n in bayes], [100 * v for v in bayes.values()], "--o", color=style.GREY, label="Naive Bayes")
+    accuracies = [100 * accuracy for accuracy in bayes.values()]
+    drawn += axes.plot([int(n) for n in bayes], accuracies, "--o", color=style.GREY, label="Naive Bayes")
     axes.set(xscale="log", xlabel="labelled reviews to learn from", ylabel="accuracy on 5,000 other reviews, %")
     axes.set_xticks([int(n) for n in bayes], [f"{int(n):,}" for n in bayes])
     axes.minorticks_off()
     axes.set_title("What pretraining is worth", loc="left")
-    axes.legend(loc="lower right")
+    axes.legend(handles=drawn, loc="lower right")
     return [save_figure(figure, folder / f"{NAME}.png")]
 
 
