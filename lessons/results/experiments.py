@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 from lessons.results.runs import Run
 
@@ -29,7 +30,7 @@ SAMPLED_LM = Run("sampled-lm", f"{SAMPLED} --steps 2600 --sampled-words 6000", k
 NINETY_LM = Run("ninety-lm", f"{SAMPLED} --steps 9600 --sampled-words 6000", keep=True)
 PRETRAINING = {
     "the labs' setting": LAB_LM,
-    "ours, the same time": BETTER_LM,
+    "ours, about the same time": BETTER_LM,
     "ours, scoring a sample of the words": SAMPLED_LM,
     "the same, for an hour and a half": NINETY_LM,
 }
@@ -47,13 +48,14 @@ def seeds(
 
 def _in_turns(groups: Mapping[str, list[Run]]) -> list[Run]:
     """The first seed of every group, then the second: what is stopped half way can be compared."""
-    return [run for runs in zip(*groups.values(), strict=True) for run in runs]
+    return [run for runs in zip_longest(*groups.values()) for run in runs if run]
 
 
 LABS_RECIPE = "--preset lab --pooling last_column"
 TRANSFER_LAB = {
     "pretrained": seeds("lab-pretrained", f"finetune {LABELLED} --from {{runs}}/lab-lm {LABS_RECIPE}"),
     "from scratch": seeds("lab-scratch", f"finetune {LABELLED} --scratch --dict {REVIEWS}/dict.txt {LABS_RECIPE}"),
+    "better pretrained": seeds("lab-ninety", f"finetune {LABELLED} --from {{runs}}/ninety-lm {LABS_RECIPE}"),
 }
 
 # ours: whole words; the texts are those of lessons/results/word_for_word.py
@@ -76,6 +78,7 @@ TRANSFER_OURS = {
 }
 
 TRANSFER = {"The labs' recipe": TRANSFER_LAB, "Ours": TRANSFER_OURS}
+TRANSFER_BASES = {"Ours: pretrained": BOOKS_BAG}  # those that the section on the novels does not show
 
 # ------------------------------------------------------------------------------------------ English film reviews
 

@@ -132,16 +132,18 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     for (name, facts), colour, dashes in lines:
         reach = min(25, len(facts["losses"]))
         smooth = np.convolve(facts["losses"], np.ones(reach) / reach, "valid")
-        look = {"linewidth": 6, "alpha": 0.4} if name == "sound" else {"linewidth": 1.5}  # others lie upon it
+        look: dict[str, Any] = {"linewidth": 1.5}
+        if name == "sound":  # others lie upon it
+            look = {"linewidth": 6, "alpha": 0.4, "solid_capstyle": "butt"}
         left.plot(np.arange(reach, reach + len(smooth)), smooth, color=colour, linestyle=dashes, label=name, **look)
-    left.set(xlabel="training step", ylabel="training loss, nats a word (mean of 25 steps)", ylim=(0, None))
-    left.set_title("What the training shows", loc="left")
+    left.set(xlabel="training step", ylabel="loss, nats a word", ylim=(0, None))
+    left.set_title("What the training shows (mean of 25 steps)", loc="left")
     bars = right.barh(range(len(names)), [record["faults"][name]["bleu"] for name in names], color=colours)
     right.bar_label(bars, fmt="%.1f", padding=3)
     right.margins(x=0.12)
     right.set_yticks(range(len(names)), names)
     right.invert_yaxis()
-    right.set_xlabel(f"BLEU on {record['settings']['valid_pairs']} unseen sentences")
+    right.set_xlabel(f"BLEU on {record['settings']['valid_pairs']} unseen sentences, greedy")
     right.set_title("How well it translates", loc="left")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=4)
     return [save_figure(figure, folder / f"{NAME}.png")]

@@ -20,7 +20,7 @@ from lessons.results import experiments
 from lessons.results.figures import save_figure
 from lessons.results.report import script, something, told_of
 from lessons.results.runs import Run, about, metrics, note_of
-from lessons.results.transfer import interval, naive_bayes, told
+from lessons.results.transfer import base, interval, naive_bayes, told
 from minitransformer.text import WordTokenizer, read_labelled
 
 NAME = "films"
@@ -78,11 +78,11 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
             drawn.append(axes.errorbar(labels, means, halves, label=name, capsize=4, **look))
     bayes = record["naive_bayes"]
     accuracies = [100 * accuracy for accuracy in bayes.values()]
-    drawn += axes.plot([int(n) for n in bayes], accuracies, "--o", color=style.GREY, label="Naive Bayes")
+    drawn += axes.plot([int(n) for n in bayes], accuracies, ":o", color=style.GREY, label="Naive Bayes")
     axes.set(xscale="log", xlabel="labelled reviews to learn from", ylabel="accuracy on 5,000 other reviews, %")
     axes.set_xticks([int(n) for n in bayes], [f"{int(n):,}" for n in bayes])
     axes.minorticks_off()
-    axes.set_title("What pretraining is worth", loc="left")
+    axes.set_title("Mean over the seeds, and its 95 % interval", loc="left")
     axes.legend(handles=drawn, loc="lower right")
     return [save_figure(figure, folder / f"{NAME}.png")]
 
@@ -97,19 +97,13 @@ def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, An
         groups[name] = told_of(runs, facts, places, former.get("groups", {}).get(name, {}))
     groups = something({name: by_labels for name, by_labels in groups.items() if by_labels}, NAME)
     bases = {name: [run] for name, run in experiments.FILMS_BASES.items() if name in groups}
-    told = told_of(bases, _base, places, former.get("bases", {}))
+    told = told_of(bases, base, places, former.get("bases", {}))
     return {"bases": told, "naive_bayes": baseline(places), "groups": groups}
 
 
-def _base(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
-    last = metrics(runs[0], places)["evaluation"][-1]
-    found = {name: last[name] for name in ("tokens", "perplexity")} | {"cpu_minutes": last["cpu_seconds"] / 60}
-    return found | about(runs, places)
-
-
 def tell(record: Mapping[str, Any]) -> None:
-    for name, base in record["bases"].items():
-        print(f"{name}: {base['cpu_minutes']:.0f} minutes of one core, perplexity {base['perplexity']:.0f}")
+    for name, facts in record["bases"].items():
+        print(f"{name}: {facts['cpu_minutes']:.0f} minutes of one core, perplexity {facts['perplexity']:.0f}")
     for labels, accuracy in record["naive_bayes"].items():
         print(f"{labels} labels, Naive Bayes: {accuracy:.1%}")
         for name, by_labels in record["groups"].items():

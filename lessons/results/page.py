@@ -61,12 +61,13 @@ def transfer(record: Mapping[str, Any]) -> str:
         for name, facts in groups.items():
             first, last = (told([one[at] for one in facts["accuracy"]]) for at in (0, -1))
             seeds, minutes = len(facts["accuracy"]), sum(facts["cpu_minutes"]) / len(facts["cpu_minutes"])
-            rows.append([f"{recipe}: {name}", str(seeds), first, last, f"{minutes:.0f}"])
-    return table(["", "seeds", "after one epoch", "at the end", "minutes of one core, a seed"], rows)
+            rows.append([f"{recipe}: {name}", str(seeds), first, last, f"{minutes:.1f}"])
+    return table(["", "seeds", "after one epoch", "at the end", "minutes of one core to fine-tune, a seed"], rows)
 
 
 def transfer_commands(record: Mapping[str, Any]) -> str:
-    return block(facts for groups in record["recipes"].values() for facts in groups.values())
+    groups = [facts for groups in record["recipes"].values() for facts in groups.values()]
+    return block([*record["bases"].values(), *groups])
 
 
 def films(record: Mapping[str, Any]) -> str:

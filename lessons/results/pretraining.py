@@ -20,7 +20,7 @@ from lessons.results.report import script, something, told_of
 from lessons.results.runs import Run, about, metrics
 
 NAME = "pretraining"
-TICKS = (50, 100, 200, 400, 800)  # of perplexity
+TICKS = (60, 80, 100, 150, 200, 300)  # of perplexity
 
 
 def facts(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def _differences(axes: Any, record: Mapping[str, Any], style: Any) -> None:
             axes.plot(steps, values, ".", color=colour, markersize=5, alpha=0.4, markeredgewidth=0)
             axes.plot(steps, _smooth(values), color=colour, linestyle=dashes, label=label)
     axes.axhline(AIM, color=style.GREY, linewidth=1, linestyle="--")
-    axes.annotate("1e-3", (1, AIM), (0, 3), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right")
+    axes.annotate("0.1 %", (1, AIM), (0, 3), xycoords=("axes fraction", "data"), textcoords="offset points", ha="right")
     axes.set_yscale("log")
     axes.set_ylim(bottom=FLOOR / 1.5, top=max(2 * AIM, axes.get_ylim()[1]))
     axes.margins(x=0.01)

@@ -73,6 +73,13 @@ def facts(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def base(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
+    """A model that others start from."""
+    last = metrics(runs[0], places)["evaluation"][-1]
+    found = {name: last[name] for name in ("tokens", "perplexity")} | {"cpu_minutes": last["cpu_seconds"] / 60}
+    return found | about(runs, places)
+
+
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """Mean over the seeds, and half the width of its 95 % interval; one seed has none."""
     n = len(values)
@@ -95,7 +102,11 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
 
     style.apply()
     recipes, bayes = record["recipes"], record["naive_bayes"]
-    figure, axes = plt.subplots(1, len(recipes), sharey=True, figsize=(4.6 * len(recipes), 4.4), squeeze=False)
+    longest = [max(len(one) for facts in groups.values() for one in facts["accuracy"]) for groups in recipes.values()]
+    figure, axes = plt.subplots(
+        1, len(recipes), sharey=True, figsize=(4.6 * len(recipes), 4.4), squeeze=False,
+        width_ratios=[4 + epochs for epochs in longest],  # an epoch is about as wide on each side
+    )  # fmt: skip
     for axis, (recipe, groups) in zip(axes[0], recipes.items(), strict=True):
         for (name, facts), colour, dashes in zip(groups.items(), style.COLOURS, style.DASHES, strict=False):
             means, halves = np.array([interval(values) for values in zip(*facts["accuracy"], strict=True)]).T
@@ -104,14 +115,11 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
             axis.fill_between(epochs, 100 * (means - halves), 100 * (means + halves), color=colour, alpha=0.18, lw=0)
         kind = KINDS.get(recipe, "words")
         height = 100 * bayes[kind]["accuracy"]
-        axis.axhline(height, color=style.GREY, linewidth=1, linestyle="--")
-        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        axis.annotate(f"Naive Bayes, {kind}", (0, height), (4, 14), color=style.GREY, **place)
-        axis.set_title(f"{recipe}: mean and 95 % interval", loc="left")
+        axis.axhline(height, color=style.GREY, linewidth=1.5, linestyle=":", label=f"Naive Bayes, {kind}")
+        axis.set_title(recipe, loc="left")
         axis.set_xlabel("epochs over 1,600 reviews")
-        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.set_xticks(range(1, len(epochs) + 1, 1 + len(epochs) // 10))
         axis.legend(loc="lower right")
-    axes[0][0].margins(y=0.12)
     axes[0][0].set_ylabel(f"accuracy on {bayes['words']['texts']} other reviews, %")
     return [save_figure(figure, folder / f"{NAME}.png")]
 
@@ -126,7 +134,9 @@ def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, An
         for recipe, groups in experiments.TRANSFER.items()
     }
     recipes = {recipe: groups for recipe, groups in recipes.items() if groups}
-    return {"naive_bayes": baselines(places), "recipes": something(recipes, "transfer-lab")}
+    bases = {name: [run] for name, run in experiments.TRANSFER_BASES.items()}
+    told = told_of(bases, base, places, former.get("bases", {}))
+    return {"naive_bayes": baselines(places), "bases": told, "recipes": something(recipes, "transfer-lab")}
 
 
 def tell(record: Mapping[str, Any]) -> None:

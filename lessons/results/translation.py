@@ -122,20 +122,23 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
 
 
 def _curves(record: Mapping[str, Any], plt: Any, style: Any) -> Any:
-    figure, axes = plt.subplots(figsize=(7.2, 4.0))
+    """Words and pieces apart, for their losses cannot be compared: only the latter must spell what is rare."""
+    kinds: dict[str, list[Any]] = {}
     for (name, facts), colour, dashes in zip(record["runs"].items(), style.COLOURS, style.DASHES, strict=False):
-        curve = facts["curve"]
-        label = f"{name}, {facts['weights'] / 1e6:.1f} million weights"
-        words = np.array(curve["tokens"]) / facts["tokens_a_word"] / 1e6
-        axes.plot(words, np.array(curve["loss"]) * facts["tokens_a_word"], color=colour, linestyle=dashes, label=label)
-    axes.axhline(RECURRENT, color=style.GREY, linewidth=1, linestyle="--")
-    axes.annotate(
-        "a recurrent model with attention, as reported", (1, RECURRENT), (-4, 4), xycoords=("axes fraction", "data"),
-        textcoords="offset points", ha="right", color=style.GREY,
-    )  # fmt: skip
-    axes.set(xlabel="million words read and written", ylabel="loss on unseen pairs, nats a word", ylim=(0, None))
-    axes.set_title("English into French; ours spells rare words in pieces", loc="left")
-    axes.legend(loc="center right")
+        curve, scale = facts["curve"], facts["tokens_a_word"]
+        words, losses = np.array(curve["tokens"]) / scale / 1e6, np.array(curve["loss"]) * scale
+        look = {"color": colour, "linestyle": dashes, "label": name}
+        kinds.setdefault("Models of words" if scale == 1 else "Models of pieces", []).append((words, losses, look))
+    figure, axes = plt.subplots(1, len(kinds), sharey=True, squeeze=False, figsize=(4.5 * len(kinds), 4.2))
+    for axis, (kind, curves) in zip(axes[0], kinds.items(), strict=True):
+        for words, losses, look in curves:
+            axis.plot(words, losses, **look)
+        if kind == "Models of words":
+            axis.axhline(RECURRENT, color=style.GREY, lw=1.5, linestyle=":", label="a recurrent one, as reported")
+        axis.set_title(kind, loc="left")
+        axis.set_xlabel("million words read and written")
+        axis.legend(loc="upper right")
+    axes[0][0].set(ylabel="loss on unseen pairs, nats a word", ylim=(0, None))
     return figure
 
 
@@ -148,8 +151,8 @@ def _maps(record: Mapping[str, Any], plt: Any) -> Any:
         axis.set_xticks(range(len(one["source"])), one["source"], rotation=60, ha="right")
         axis.set_yticks(range(len(one["target"])), one["target"])
         axis.grid(visible=False)
-        axis.set_xlabel("English words")
-    np.atleast_1d(axes)[0].set_ylabel("word to be written")
+        axis.set_xlabel("English pieces")
+    np.atleast_1d(axes)[0].set_ylabel("piece to be written")
     figure.suptitle(
         "What the decoder looks at in the English sentence (white: not at all, black: at nothing else)",
         x=0.01,
