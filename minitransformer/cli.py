@@ -4,6 +4,7 @@ What a user can get wrong ends in one line on stderr and exit code 2. Ctrl-C end
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -81,6 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         overview.print_help()
         return 0
     chosen = overview.parse_args(arguments[:1])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without → must not cost a run its summary
 
     def work() -> int:
         options = parser_for(chosen.command).parse_args(arguments[1:])
@@ -103,6 +107,9 @@ def orderly(name: str, work: Callable[[], int]) -> int:
     except BrokenPipeError:  # the reader (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except MemoryError as error:
+        print(f"{name}: not enough memory ({error}); give smaller sizes or batches", file=sys.stderr)
+        return 2
     except _mistakes() as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 2

@@ -61,7 +61,8 @@ def add_training(parser: argparse.ArgumentParser, out: str, built_in: str, tied:
     )
     run.add_argument("--steps", type=whole, metavar="N", help="stop after so many updates")
     run.add_argument("--epochs", type=whole, metavar="N", help="stop after so many passes over the data")
-    run.add_argument("--minutes", type=positive, metavar="M", help="stop after so many minutes, whatever is reached")
+    help = "stop after so many minutes at the latest; how far a run would go is up to --steps or --epochs"
+    run.add_argument("--minutes", type=positive, metavar="M", help=help)
     run.add_argument("--batch", type=whole, metavar="N", help="texts in a batch")
     run.add_argument("--lr", type=positive, metavar="X", help="highest learning rate")
     run.add_argument("--warmup", type=count, metavar="N", help="steps in which the learning rate rises to its highest")
@@ -95,12 +96,37 @@ def refuse_sizes(arguments: argparse.Namespace, advice: str) -> None:
 def add_tokenizer(parser: argparse.ArgumentParser, kind: str, vocabulary: int, lab: bool = True) -> None:
     """How text of the user's own becomes ids."""
     group = parser.add_argument_group("words of your own data")
-    group.add_argument("--tokenizer", choices=("words", "pieces"), default=kind, help=f"(default: {kind})")
+    group.add_argument("--tokenizer", choices=("words", "pieces"), help=f"(default: {kind})")
     help = f"at most so many words or pieces (default: {vocabulary:,})"
-    group.add_argument("--vocabulary", type=whole, default=vocabulary, metavar="N", help=help)
+    group.add_argument("--vocabulary", type=whole, metavar="N", help=help)
+    parser.set_defaults(usual_words=(kind, vocabulary))
     if lab:
         group.add_argument("--dict", metavar="FILE", help="the labs' dict.txt (default: for .spm data, beside them)")
         group.add_argument("--sentencepiece", metavar="FILE", help="a sentencepiece model to use instead of a new one")
+
+
+WORDS = ("tokenizer", "vocabulary", "dict", "sentencepiece")
+
+
+def settle_data(arguments: argparse.Namespace, based: bool = False) -> None:
+    """Refuses what would do nothing, and fills in how words are made unless told otherwise.
+    based: on a language model, whose words it has"""
+    own = given(arguments, "valid", "text_column", "label_column", *WORDS)
+    if own and arguments.data is None:
+        raise UserError(f"{own[0]} is about data of your own: give DATA, or leave it away")
+    if arguments.texts is not None and arguments.data is not None:
+        raise UserError("--texts counts built-in texts: leave it away, or do without DATA")
+    words = given(arguments, *WORDS)
+    if words and based:
+        raise UserError(f"{words[0]}: the words are those of the language model; leave it away")
+    kind, vocabulary = arguments.usual_words
+    arguments.tokenizer = arguments.tokenizer or kind
+    arguments.vocabulary = arguments.vocabulary or vocabulary
+
+
+def given(arguments: argparse.Namespace, *names: str) -> list[str]:
+    """Those of these options that the user gave, as they are typed."""
+    return [f"--{name.replace('_', '-')}" for name in names if getattr(arguments, name, None) is not None]
 
 
 def go_on() -> str:

@@ -5,15 +5,15 @@ Without a name it lists what there is. The download is proved by its checksum an
 is written, not before.
 
 imdb becomes train.tsv, valid.tsv and test.tsv with the columns text and label (negative, positive), which share no
-review; train-100.tsv, train-400.tsv and train-1600.tsv, each the beginning of the next and of train.tsv; and
-unlabelled.txt, the texts of train.tsv, one a line. Reviews of the same film may stand in different parts, so accuracies
-are not those of the data's own test set.
+review letter for letter (a few are there twice with small changes); train-100.tsv, train-400.tsv and train-1600.tsv,
+each the beginning of the next and of train.tsv; and unlabelled.txt, the texts of train.tsv, one a line. Reviews of the
+same film may stand in different parts, so accuracies are not those of the data's own test set.
 
 examples:
   minitransformer data                                         what there is, and where it lies
   minitransformer data imdb                                    into ~/.cache/minitransformer/imdb
   minitransformer data imdb --to films
-  minitransformer pretrain films/unlabelled.txt --out runs/films --minutes 30
+  minitransformer pretrain films/unlabelled.txt --out runs/films --epochs 1 --max-len 256
   minitransformer finetune films/train-400.tsv --valid films/valid.tsv --from runs/films --out runs/opinions
   minitransformer evaluate films/test.tsv --model runs/opinions
 """

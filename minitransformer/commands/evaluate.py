@@ -12,6 +12,8 @@ examples:
 """
 
 import argparse
+import os
+import sys
 
 from minitransformer.cli import UserError
 
@@ -20,9 +22,9 @@ from . import _options, _using
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", nargs="?", metavar="DATA", help="a file like the one it was trained on")
-    parser.add_argument("--texts", type=_options.whole, default=1000, metavar="N", help="fresh built-in ones (1000)")
-    parser.add_argument("--seed", type=_options.count, default=0, metavar="N", help="of the fresh text (default: 0)")
-    parser.add_argument("--beam", type=_options.whole, default=1, metavar="K", help="of a translator (default: greedy)")
+    parser.add_argument("--texts", type=_options.whole, metavar="N", help="fresh built-in ones (default: 1000)")
+    parser.add_argument("--seed", type=_options.count, metavar="N", help="of the fresh text (default: 0)")
+    parser.add_argument("--beam", type=_options.whole, metavar="K", help="of a translator (default: greedy)")
     parser.add_argument("--text-column", metavar="NAME", help="of a table (default: text); a number: no header")
     parser.add_argument("--label-column", metavar="NAME", help="of a table (default: label); a number: no header")
     parser.add_argument("--last", action="store_true", help="the last weights of the run, not those best on validation")
@@ -40,9 +42,20 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"there is no trained model in runs/ yet: make one with {commands}, or name one with --model")
     if arguments.data is not None and len(paths) > 1:
         raise UserError(f"which model is {arguments.data} for? name it with --model: {', '.join(paths)}")
+    if arguments.last and arguments.model and not os.path.isdir(arguments.model):
+        raise UserError(f"--last chooses among the weights of a run, and {arguments.model} names some: leave it away")
+    models = [open_model(path, None, which="latest" if arguments.last else "best") for path in paths]
+    if not arguments.model and arguments.data is None:
+        others = [trained for trained in models if not trained.builtin]
+        if len(others) < len(models):
+            models = [trained for trained in models if trained.builtin]
+            for trained in others:
+                print(f"left out: {trained.path}, which needs data of its own (DATA --model RUN)", file=sys.stderr)
+    for trained in models:
+        _refuse_idle(arguments, trained)
+    arguments.texts, arguments.seed = arguments.texts or 1000, arguments.seed or 0
     reports = {}
-    for number, path in enumerate(paths):
-        trained = open_model(path, None, which="latest" if arguments.last else "best")
+    for number, trained in enumerate(models):
         if not arguments.json:
             print("\n" * bool(number), end="", flush=True)
             _using.announce(trained)
@@ -55,3 +68,17 @@ def run(arguments: argparse.Namespace) -> int:
 
         print(json.dumps(reports, indent=2))
     return 0
+
+
+def _refuse_idle(arguments: argparse.Namespace, trained) -> None:
+    """Options that would do nothing for this model, if it is the one that was asked for."""
+    if arguments.data is not None and (idle := _options.given(arguments, "texts", "seed")):
+        raise UserError(f"{idle[0]} is about fresh built-in text: leave it away, or do without DATA")
+    if arguments.data is None and (idle := _options.given(arguments, "text_column", "label_column")):
+        raise UserError(f"{idle[0]} is about data of your own: give DATA, or leave it away")
+    if not arguments.model:
+        return
+    of = {"beam": ("Translator",), "text_column": ("LanguageModel", "Classifier"), "label_column": ("Classifier",)}
+    for name, kinds in of.items():
+        if trained.kind not in kinds and (idle := _options.given(arguments, name)):
+            raise UserError(f"{idle[0]} is nothing that a {trained.kind} has use for: leave it away")

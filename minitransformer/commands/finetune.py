@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pooling",
         choices=("last", "mean", "last_column", "stream"),
-        help="what the head reads (default: last; mean on a masked language model); stream: the mean of pre-norm "
-        "layers before any norm, in which words can be louder than others",
+        help="what the head reads (default: last; mean after --objective masked, stream after bag); stream: the mean "
+        "of pre-norm layers before any norm, in which words can be louder than others",
     )
     parser.add_argument(
         "--word-dropout",
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     help = "learning rate of the layers, as a part of that of words and head (default: 1)"
     parser.add_argument("--layer-rate", type=_options.part, metavar="P", help=help)
-    help = "with --scratch: starts as hardly more than the mean of its words"
+    help = "with --scratch and a pooling of mean or stream: starts as hardly more than the mean of its words"
     parser.add_argument("--quiet-start", action="store_true", help=help)
     _options.add_training(parser, "runs/finetune", "built-in labelled reviews to learn from")
     _options.add_tokenizer(parser, "pieces", 8000)
@@ -53,13 +53,20 @@ def run(arguments: argparse.Namespace) -> int:
     from minitransformer.tasks.trained import open_model
 
     recipe = recipes.choose(recipes.FINETUNE, arguments)
-    former = runs.former_run(arguments.out, arguments.resume)
+    if recipe.model["max_len"] < 2:
+        raise UserError("--max-len 1: there is no room for a word; give at least 2")
+    former = runs.former_run(arguments.out, arguments.resume, "Classifier")
     base = None
     if arguments.quiet_start and not arguments.scratch:
         raise UserError("--quiet-start is about random weights: add --scratch")
+    if arguments.quiet_start and arguments.pooling not in ("mean", "stream"):
+        raise UserError("--quiet-start is about a mean of words: add --pooling mean or --pooling stream")
+    if arguments.pooling == "stream" and arguments.scratch and not recipe.model.get("norm_first"):
+        raise UserError("--pooling stream reads what layers with their norm first have summed up: add --norm-first")
     if not arguments.scratch:
         _options.refuse_sizes(arguments, "give them to pretrain, or add --scratch")
         base = open_model(arguments.base, "LanguageModel", ", or add --scratch to do without")
+    _options.settle_data(arguments, based=base is not None)
     task = classifying.task(recipe, arguments, former, base)
     classes = ", ".join(task.settings["labels"][:6])
     print(f"classifier ({classes}), {task.model.num_parameters():,} weights")

@@ -5,7 +5,7 @@ a line (.txt, .spm with its dict.txt) or a text column (.tsv, .csv, .jsonl).
 
 examples:
   minitransformer pretrain                                     built-in reviews, about a minute
-  minitransformer pretrain books.txt --out runs/books --minutes 30
+  minitransformer pretrain books.txt --out runs/books --epochs 3 --max-len 256
   minitransformer pretrain imdb.review.spm --dict dict.txt --preset lab
   minitransformer pretrain --objective masked --out runs/masked   hidden words, read from both sides: for finetune
   minitransformer pretrain reviews.txt --objective bag --out runs/bag   half a text's words, from the other half
@@ -23,6 +23,7 @@ from . import _options
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", nargs="?", metavar="DATA", help="text to learn from (default: the built-in language)")
     parser.add_argument("--valid", metavar="FILE", help="text to validate on (default: a twentieth of DATA)")
+    parser.add_argument("--text-column", metavar="NAME", help="of a table (default: text); a number: no header")
     parser.add_argument("--from", dest="base", metavar="RUN", help="language model to start from, with its words")
     parser.add_argument(
         "--objective",
@@ -66,21 +67,20 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.sampled_words is not None and (arguments.data is None or arguments.objective == "bag"):
         what = "a bag is predicted once a text" if arguments.data else "the built-in language has few words"
         raise UserError(f"--sampled-words is for predicting many words out of many: {what}; leave it away")
-    former = runs.former_run(arguments.out, arguments.resume)
+    former = runs.former_run(arguments.out, arguments.resume, "LanguageModel")
     base = None
     if arguments.base is not None:
         if arguments.data is None:
             raise UserError("--from goes on with other text: give DATA, a file with one document a line")
         _options.refuse_sizes(arguments, "leave them away, or do without --from")
         base = open_model(arguments.base, "LanguageModel")
+    _options.settle_data(arguments, based=base is not None)
     task = modelling.task(recipe, arguments, former, base)
     size = task.wordings["text"].tokenizer.vocab_size
     kind = _KINDS[arguments.objective]
     print(f"{kind}, {size:,} words or pieces, {task.model.num_parameters():,} weights", flush=True)
     if base:
         print(f"starts from {base.path}", flush=True)
-    if getattr(task.batches, "dropped", 0):
-        print(f"{task.batches.dropped:,} texts have no word to hide and are left out", flush=True)
     result = runs.run(
         task, recipe, folder=arguments.out, resume=arguments.resume, seed=arguments.seed, command=_options.go_on()
     )

@@ -32,13 +32,11 @@ def run(arguments: argparse.Namespace) -> int:
     recipe = recipes.choose(recipes.TRANSLATOR, arguments)
     if recipe.model["max_len"] < 2:
         raise UserError("--max-len 1: a sentence needs room for its end; give at least 2")
-    former = runs.former_run(arguments.out, arguments.resume)
+    former = runs.former_run(arguments.out, arguments.resume, "Translator")
+    _options.settle_data(arguments)
     task = translating.task(recipe, arguments, former)
     sizes = [f"{task.wordings[side].tokenizer.vocab_size:,}" for side in translating.SIDES]
     print(f"translator, {' and '.join(sizes)} words, {task.model.num_parameters():,} weights")
-    dropped = getattr(task.batches, "dropped", 0)
-    if dropped:
-        print(f"{dropped:,} pairs are longer than {recipe.model['max_len'] - 1} words and left out (--max-len)")
     result = runs.run(
         task, recipe, folder=arguments.out, resume=arguments.resume, seed=arguments.seed, command=_options.go_on()
     )

@@ -8,13 +8,13 @@ import autograd.functional as F
 from minitransformer.checkpoints import Checkpoint, CheckpointError
 from minitransformer.cli import UserError
 from minitransformer.models import Classifier
-from minitransformer.progress import counted
 from minitransformer.text import ClassifierBatches, LabelledDocuments, read_labelled
 
 from . import builtin, measures
-from .modelling import hold_back, objective_of, source_name, tokenizer_for
+from .modelling import objective_of
 from .recipes import Recipe
 from .runs import Task, built, wordings_of
+from .sources import columns, cut_note, digest, hold_back, ids_of, source_name, tokenizer_for
 from .trained import Trained, setting
 from .wording import Wording
 
@@ -24,6 +24,7 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
     options: data, valid, label_column, text_column, pooling, quiet_start, word_dropout, layer_rate, tokenizer,
     vocabulary, dict, sentencepiece, seed"""
     seed, rows = options.seed, recipe.batch
+    notes: list[str] = []
     wording = wordings_of(former)["text"] if former else base.wordings["text"] if base else None
     if options.data is None:
         wording = wording or builtin.review_wording()
@@ -37,26 +38,31 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
         held, held_labels = builtin.labelled_ids(wording, builtin.VALIDATION_TEXTS, builtin.VALIDATION)
     else:
         data = labelled(options.data, options, names_of(former) if former else None)
-        names = data.names
-        wording = wording or Wording(tokenizer_for(data.texts, options))
-        documents, labels = encoded(wording, data), data.labels
+        names, texts, labels = data.names, data.texts, data.labels
         if options.valid is not None:
             other = labelled(options.valid, options, names)
-            held, held_labels = encoded(wording, other), other.labels
+            held_texts, held_labels = other.texts, other.labels
         else:
-            rest, back = hold_back(list(zip(documents, labels, strict=True)), options.data)
-            documents, labels = [d for d, _ in rest], [label for _, label in rest]
-            held, held_labels = [d for d, _ in back], [label for _, label in back]
+            parts = hold_back(list(zip(texts, labels, strict=True)), options.data)
+            (texts, labels), (held_texts, held_labels) = (map(list, zip(*part, strict=True)) for part in parts)
+        wording = wording or Wording(tokenizer_for(texts, options))
+        documents, held = (
+            ids_of(wording, texts, options.data),
+            ids_of(wording, held_texts, options.valid or options.data),
+        )
     if len(names) < 2:
         raise UserError(f"{options.data}: every text has the label {names[0]!r}; give texts of at least two classes")
     model = _model(recipe, options, base, wording, len(names))
     max_len = model.config()["max_len"]
+    if options.data is not None:
+        notes += cut_note(documents, max_len)
     validation = ClassifierBatches(held, held_labels, max_len=max_len, rows=64, shuffle=False)
     lost = {"word_dropout": options.word_dropout} if options.word_dropout else {}
     slowed = {"layer_rate": options.layer_rate} if options.layer_rate else {}
     hidden = wording.tokenizer.specials.get("[MASK]", wording.tokenizer.oov)
     batches = built(ClassifierBatches, documents, labels, max_len=max_len, rows=rows, seed=seed, hidden=hidden, **lost)
     settings = {"task": "finetune", "data": source_name(options.data), "preset": options.preset, "labels": [*names]}
+    settings |= {"batch": rows, "texts": digest(documents), "held back": digest(held)}
     return Task(
         model=model,
         batches=batches,
@@ -65,6 +71,7 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
         wordings={"text": wording},
         settings=settings | lost | slowed,
         rates={} if options.layer_rate is None else {"base.encoder.": options.layer_rate},
+        notes=notes,
         options={"perplexity": False, "monitor": "accuracy", "higher_is_better": True, "evaluate_every": None},
     )
 
@@ -86,19 +93,8 @@ def _loss(model: Any, batch: Any) -> tuple[Any, dict[str, float]]:
 
 
 def labelled(path: str, options: Any, names: tuple[str, ...] | None) -> LabelledDocuments:
-    """Texts with their classes; columns that are numbers count from 0 in a table without a header."""
-    columns = {"text": options.text_column, "label": options.label_column}
-    numbers = {name: int(value) for name, value in columns.items() if value is not None and value.isdigit()}
-    if numbers and None not in columns.values() and len(numbers) < 2:
-        raise UserError("--text-column and --label-column: give two names, or two numbers for a table without a header")
-    return built(read_labelled, path, header=not numbers, labels=names, **columns | numbers)
-
-
-def encoded(wording: Wording, data: LabelledDocuments) -> list[Any]:
-    texts = counted(data.texts, "cutting labelled texts")
-    if data.in_pieces:
-        return wording.tokenizer.encode_all(texts, in_pieces=True)
-    return [wording.encode(text) for text in texts]
+    """Texts with their classes."""
+    return built(read_labelled, path, labels=names, **columns(options))
 
 
 def names_of(checkpoint: Checkpoint) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from minitransformer.checkpoints import CheckpointError
 from minitransformer.language import detokenize, pairs, reviews
-from minitransformer.progress import counted
 from minitransformer.text import (
     ClassifierBatches,
     LanguageModelBatches,
@@ -20,9 +19,10 @@ from minitransformer.text import (
 )
 
 from . import builtin, measures
-from .classifying import encoded, labelled, names_of
-from .modelling import batches_for, in_pieces, objective_of
+from .classifying import labelled, names_of
+from .modelling import batches_for, objective_of
 from .runs import built
+from .sources import columns, cut_texts, ids_of
 from .trained import Trained, setting
 from .translating import encode_pairs, translations
 
@@ -58,11 +58,8 @@ def _language_model(trained: Trained, options: Any) -> Evaluation:
         documents = wording.tokenizer.encode_all(map(" ".join, drawn))
         words = sum(len(review) + 1 for review in drawn)
         exact = -math.fsum(reviews().log_probability(review) for review in drawn) / words
-    elif in_pieces(options.data):
-        documents = wording.tokenizer.encode_all(read_documents(options.data), in_pieces=True)
     else:
-        texts = counted(read_documents(options.data), f"cutting {options.data}")
-        documents = [np.array(wording.encode(text), dtype=np.int32) for text in texts]
+        documents = ids_of(wording, built(read_documents, options.data, **columns(options)), options.data)
     max_len = trained.model.config()["max_len"]
     if objective_of(trained.model.config()) != "next":
         return _hidden_words(trained, options, documents)
@@ -95,6 +92,7 @@ def _hidden_words(trained: Trained, options: Any, documents: list[np.ndarray]) -
         ("loss", f"{loss:.4f} nats a hidden word"),
         ("perplexity", f"{_exp(loss):.3f} a hidden word (not to be compared with that of next words)"),
     ]
+    _say_cut(lines, values, cut_texts(documents, config["max_len"]), config["max_len"], "texts")
     return Evaluation(lines, values)
 
 
@@ -104,7 +102,7 @@ def _classifier(trained: Trained, options: Any) -> Evaluation:
         documents, labels = builtin.labelled_ids(wording, options.texts, builtin.TEST, options.seed)
     else:
         data = labelled(options.data, options, names)
-        documents, labels = encoded(wording, data), data.labels
+        documents, labels = ids_of(wording, data.texts, options.data), data.labels
     max_len = trained.model.config()["max_len"]
     batches = ClassifierBatches(documents, labels, max_len=max_len, rows=64, shuffle=False)
     scores = measures.classifier_scores(trained.model, batches.epoch())
@@ -118,6 +116,7 @@ def _classifier(trained: Trained, options: Any) -> Evaluation:
         ("loss", f"{scores['loss']:.4f} nats a text"),
         ("always the same", f"{often:.1%}: the most frequent label for every text"),
     ]
+    _say_cut(lines, values, cut_texts(documents, max_len), max_len, "texts")
     if options.data is None:
         values["best_possible_accuracy"] = reviews().best_accuracy()
         lines.append(("best possible", f"{reviews().best_accuracy():.1%}: some reviews never commit themselves"))
@@ -142,7 +141,7 @@ def _translator(trained: Trained, options: Any) -> Evaluation:
     max_len = trained.model.config()["max_len"]
     batches = built(TranslationBatches, *sides, max_len=max_len, rows=64, shuffle=False)
     loss = measures.translator_loss(trained.model, batches.epoch())["loss"]
-    found = translations(trained.model, trained.wordings, sources, beams=options.beam, rows=64, cut=True)
+    found = translations(trained.model, trained.wordings, sources, beams=options.beam or 1, rows=64, cut=True)
     written = [both[1].decode(ids) for ids in found]
     right = measures.exact_matches(written, accepted)
     lower = getattr(both[1].tokenizer, "lower", False) is True
@@ -161,14 +160,18 @@ def _translator(trained: Trained, options: Any) -> Evaluation:
         ("exactly right", f"{exact:.1%}  (95 % interval {low:.1%} to {high:.1%}; {right:,} sentences)"),
     ]
     long = sum(len(source) >= max_len or len(target) >= max_len for source, target in zip(*sides, strict=True))
-    if long:
-        values["cut"] = long
-        lines.append(("cut", f"{long:,} of the pairs, longer than the {max_len - 1} words that the model can take"))
+    _say_cut(lines, values, long, max_len, "pairs")
     if options.data is None:
         floor = pairs().best_translation_loss()
         values["best_possible_loss"] = floor
         lines.append(("best possible", f"{floor:.4f} nats a word: what the English leaves open (exact entropy)"))
     return Evaluation(lines, values)
+
+
+def _say_cut(lines: list[tuple[str, str]], values: dict[str, Any], cut: int, max_len: int, what: str) -> None:
+    if cut:
+        values["cut"] = cut
+        lines.append(("cut", f"{cut:,} of the {what}, longer than the {max_len - 1} words that the model can take"))
 
 
 def _exp(loss: float) -> float:

@@ -5,8 +5,6 @@ It predicts the next word of a text, words that were hidden in it ("masked"), or
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -16,17 +14,7 @@ import numpy as np
 from minitransformer.checkpoints import Checkpoint
 from minitransformer.cli import UserError
 from minitransformer.models import LanguageModel
-from minitransformer.progress import counted
-from minitransformer.text import (
-    BagBatches,
-    LabTokenizer,
-    LanguageModelBatches,
-    MaskedBatches,
-    PieceTokenizer,
-    Tokenizer,
-    WordTokenizer,
-    read_documents,
-)
+from minitransformer.text import BagBatches, LanguageModelBatches, MaskedBatches, Tokenizer, read_documents
 from minitransformer.text.bag_batches import TAKEN
 from minitransformer.text.bert_batches import CHOSEN
 from minitransformer.word_sample import WordSample
@@ -34,17 +22,15 @@ from minitransformer.word_sample import WordSample
 from . import builtin, measures
 from .recipes import Recipe
 from .runs import Task, built, wordings_of
+from .sources import columns, cut_note, digest, hold_back, ids_of, source_name, tokenizer_for
 from .trained import Trained
 from .wording import Wording
-
-HELD_BACK = 0.05  # of a file without a validation file of its own, at most HELD_BACK_MOST documents
-HELD_BACK_MOST = 500
-LONG = 3_000_000  # letters, from which a vocabulary is not found at once
 
 
 def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained | None = None) -> Task:
     """former: the run that is resumed, whose words must keep their ids; base: the one whose weights are the start.
-    options: objective, mask_rate, data, valid, tokenizer, vocabulary, dict, sentencepiece, sampled_words, seed"""
+    options: objective, mask_rate, data, valid, text_column, tokenizer, vocabulary, dict, sentencepiece, sampled_words,
+    texts, seed"""
     seed, rows = options.seed, recipe.batch
     max_len = base.model.config()["max_len"] if base else recipe.model["max_len"]
     objective = options.objective
@@ -58,6 +44,7 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
 
     known = wordings_of(former)["text"] if former else base.wordings["text"] if base else None
     documents: list[np.ndarray] = []
+    notes: list[str] = []
     if options.data is None:
         wording = known or builtin.review_wording(specials)
 
@@ -68,15 +55,17 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
         batches: Any = builtin.FreshBatches(drawn)
         held = builtin.review_ids(wording, builtin.VALIDATION_TEXTS, builtin.VALIDATION)
     else:
-        texts = read_documents(options.data)
-        pieces = in_pieces(options.data)
-        wording = known or Wording(tokenizer_for(texts, options, specials))
-        documents = wording.tokenizer.encode_all(counted(texts, f"cutting {options.data}"), in_pieces=pieces)
-        if options.valid is not None:
-            held = wording.tokenizer.encode_all(read_documents(options.valid), in_pieces=in_pieces(options.valid))
+        texts = built(read_documents, options.data, **columns(options))
+        if options.valid is None:
+            texts, other = hold_back(texts, options.data)
         else:
-            documents, held = hold_back(documents, options.data)
+            other = built(read_documents, options.valid, **columns(options))
+        wording = known or Wording(tokenizer_for(texts, options, specials))
+        documents, held = ids_of(wording, texts, options.data), ids_of(wording, other, options.valid or options.data)
         batches = batches_of(documents, rows=rows, seed=seed)
+        notes += cut_note(documents, max_len)
+        if getattr(batches, "dropped", 0):
+            notes.append(f"{batches.dropped:,} texts have no word to hide and are left out")
     validation = batches_of(held, rows=64, shuffle=False)
     if base:
         model = built(LanguageModel, **base.model.config() | {"seed": seed} | _dropout(options))
@@ -84,27 +73,39 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
     else:
         kind = {"causal": objective == "next", "whole": objective == "bag"}
         model = built(LanguageModel, wording.tokenizer.vocab_size, seed=seed, **kind, **recipe.model)
-    settings = {"task": "pretrain", "data": source_name(options.data), "preset": options.preset}
+    settings = {"task": "pretrain", "data": source_name(options.data), "preset": options.preset, "batch": rows}
+    settings |= {"texts": digest(documents) if documents else recipe.texts, "held back": digest(held)}
     if options.sampled_words is not None:
         settings["sampled_words"] = options.sampled_words
     return Task(
         model=model,
         batches=batches,
-        loss_of=partial(measures.word_loss, sample=_sample(documents, wording.tokenizer, options)),
+        loss_of=partial(measures.word_loss, sample=_sample(documents, wording.tokenizer, max_len, options)),
         evaluate=lambda model: measures.language_model_loss(model, validation.epoch()),
         wordings={"text": wording},
         settings=settings | ({} if objective == "next" else {"objective": objective, "mask_rate": validation.rate}),
         held=held,
+        notes=notes,
     )
 
 
-def _sample(documents: Sequence[np.ndarray], tokenizer: Tokenizer, options: Any) -> WordSample | None:
-    """What is scored instead of all words, if that was asked for. Each document is followed by its end."""
+def _sample(documents: Sequence[np.ndarray], tokenizer: Tokenizer, max_len: int, options: Any) -> WordSample | None:
+    """What is scored instead of all words, if that was asked for."""
     if options.sampled_words is None:
         return None
-    counts = np.bincount(np.concatenate(documents), minlength=tokenizer.vocab_size)
-    counts[tokenizer.eos] += len(documents)
+    counts = predicted(documents, tokenizer, max_len, hidden=options.objective == "masked")
     return built(WordSample, counts, options.sampled_words)
+
+
+def predicted(documents: Sequence[np.ndarray], tokenizer: Tokenizer, max_len: int, hidden: bool) -> np.ndarray:
+    """(V) how often each word is to be predicted: of hidden ones the ordinary, else all that follow, and the end."""
+    read = [document[: max_len - hidden] for document in documents]
+    counts = np.bincount(np.concatenate(read), minlength=tokenizer.vocab_size)
+    if hidden:
+        counts[list(tokenizer.specials.values())] = 0
+    else:
+        counts[tokenizer.eos] += sum(len(document) < max_len for document in documents)
+    return counts
 
 
 def _dropout(options: Any) -> dict[str, float]:
@@ -133,48 +134,3 @@ def _same_objective(former: Checkpoint, asked: str) -> None:
     learnt = objective_of(former.model["config"])
     if learnt != asked:
         raise UserError(f"{former.path}: this run has the objective {learnt}, not {asked}; add --objective {learnt}")
-
-
-def tokenizer_for(texts: list[str], options: Any, specials: Sequence[str] = ()) -> Tokenizer:
-    """A tokenizer for a file: the labs' dictionary where one is given or the text is in its pieces, else a
-    sentencepiece model that is given, else one learnt from the text."""
-    if in_pieces(options.data):
-        beside = os.path.join(os.path.dirname(options.data), "dict.txt")
-        dictionary = options.dict or beside
-        if options.dict is None and not os.path.exists(beside):
-            raise UserError(f"{options.data}: text in pieces needs their dictionary; give --dict dict.txt")
-        return built(LabTokenizer.from_files, dictionary, options.sentencepiece, extra_specials=specials)
-    if options.dict is not None:
-        if options.sentencepiece is None:
-            raise UserError(f"--dict numbers pieces, but {options.data} is text: give --sentencepiece FILE to cut it")
-        return built(LabTokenizer.from_files, options.dict, options.sentencepiece, extra_specials=specials)
-    if options.sentencepiece is not None:
-        return built(PieceTokenizer.from_file, options.sentencepiece, extra_specials=specials)
-    return trained_tokenizer(texts, options.tokenizer, options.vocabulary, specials)
-
-
-def trained_tokenizer(texts: list[str], kind: str, vocabulary: int, specials: Sequence[str] = ()) -> Tokenizer:
-    length = sum(map(len, texts))
-    if length > LONG:
-        print(f"choosing {kind} from {length / 1e6:.0f} million letters ...", file=sys.stderr, flush=True)
-    if kind == "words":
-        return built(WordTokenizer.train, texts, max_size=vocabulary, lower=True, extra_specials=specials)
-    return built(PieceTokenizer.train, texts, vocab_size=vocabulary, extra_specials=specials)
-
-
-def in_pieces(path: str) -> bool:
-    return path.endswith(".spm")
-
-
-def hold_back(documents: list[Any], path: str) -> tuple[list[Any], list[Any]]:
-    """Training and validation: every twentieth document or so is held back, spread over the file."""
-    if len(documents) < 2:
-        raise UserError(f"{path}: one document only; give at least two, or --valid FILE to validate on")
-    count = max(1, min(HELD_BACK_MOST, int(HELD_BACK * len(documents))))
-    chosen = set(np.linspace(0, len(documents) - 1, count).astype(int).tolist())
-    kept = [document for number, document in enumerate(documents) if number not in chosen]
-    return kept, [documents[number] for number in sorted(chosen)]
-
-
-def source_name(path: str | None) -> str:
-    return "built-in" if path is None else path

@@ -27,7 +27,7 @@ class Recipe:
     model: dict[str, Any] = field(default_factory=dict)
 
     def check_warmup(self, total: int) -> None:
-        if self.cosine and self.warmup_as_asked and self.warmup and self.warmup >= total:
+        if self.warmup_as_asked and self.warmup and self.warmup >= total:
             raise UserError(f"--warmup {self.warmup}: the whole run has {total} steps; give fewer")
 
     def total(self, batches: int) -> int:

@@ -29,10 +29,19 @@ class Task:
     options: dict[str, Any] = field(default_factory=dict)  # more of training.Options
     held: Sequence[Any] = ()  # ids of the texts it is not trained on
     rates: dict[str, float] = field(default_factory=dict)  # factors on the learning rate, see optim.Adam
+    notes: Sequence[str] = ()  # what the user should know beforehand
 
 
-def former_run(folder: str, resume: bool) -> Checkpoint | None:
-    """The latest checkpoint of a run to resume; None for a new run, which needs a folder without one."""
+NAMES = {
+    "LanguageModel": "a language model", "Classifier": "a classifier", "Translator": "a translator", "Bert": "a BERT"
+}  # fmt: skip
+
+
+def former_run(folder: str, resume: bool, kind: str) -> Checkpoint | None:
+    """The latest checkpoint of a run to resume; None for a new run, which needs a folder without one.
+    kind: of the model that is trained"""
+    if not folder:
+        raise UserError("--out: name a folder")
     run = RunFolder(folder)
     steps = run.steps() if os.path.isdir(folder) or not os.path.exists(folder) else []
     if os.path.exists(folder) and not os.path.isdir(folder):
@@ -43,7 +52,18 @@ def former_run(folder: str, resume: bool) -> Checkpoint | None:
             f"already holds a run of {steps[-1]:,} steps",
             f"add --resume to go on with it, --out DIR to train elsewhere, or remove it (rm -r {folder})",
         )
-    return run.latest() if resume else None
+    if not resume:
+        return None
+    former = run.latest()
+    check_kind(former, kind, "name the run of such a one with --out, or leave --resume away")
+    return former
+
+
+def check_kind(checkpoint: Checkpoint, kind: str, advice: str) -> None:
+    """Of a model that must be `kind`."""
+    found = checkpoint.model["kind"]
+    if found != kind:
+        raise CheckpointError(checkpoint.path, f"holds {NAMES.get(found, found)}, not {NAMES[kind]}", advice)
 
 
 def wordings_of(checkpoint: Checkpoint) -> dict[str, Wording]:
@@ -59,6 +79,8 @@ def run(task: Task, recipe: Recipe, *, folder: str, resume: bool, seed: int, com
     total = recipe.total(task.batches.count(0))
     if total < 1:
         raise UserError("nothing to train: give at least one step or epoch")
+    for note in task.notes:
+        print(note, flush=True)
     every = max(1, min(500, total // 5))
     options = Options(
         max_steps=recipe.steps,
@@ -86,10 +108,10 @@ def run(task: Task, recipe: Recipe, *, folder: str, resume: bool, seed: int, com
 
 def _schedule(recipe: Recipe, total: int) -> Schedule:
     """How the learning rate goes over `total` steps."""
+    recipe.check_warmup(total)
     warmup = recipe.warmup if recipe.warmup_as_asked else min(recipe.warmup, total // 10)
     if not recipe.cosine:
         return (lambda step: min(1.0, step / warmup)) if warmup else constant()
-    recipe.check_warmup(total)
     return warmup_cosine(warmup, total) if total > 1 else constant()
 
 

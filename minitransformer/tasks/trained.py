@@ -9,15 +9,12 @@ from typing import Any
 from minitransformer.checkpoints import Checkpoint, CheckpointError, RunFolder, load_model
 from minitransformer.cli import UserError
 
-from .runs import wordings_of
+from .runs import NAMES, check_kind, wordings_of
 from .wording import Wording
 
 # kind of model → the command that makes one, and the folder it goes to unless told otherwise
 COMMANDS = {"LanguageModel": "pretrain", "Classifier": "finetune", "Translator": "train-translator"}
 FOLDERS = {"LanguageModel": "runs/pretrain", "Classifier": "runs/finetune", "Translator": "runs/translator"}
-NAMES = {
-    "LanguageModel": "a language model", "Classifier": "a classifier", "Translator": "a translator", "Bert": "a BERT"
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,9 +65,8 @@ def open_model(path: str | None, kind: str | None, extra: str = "", which: str =
         raise UserError(f"{path}: no such run or checkpoint; name the folder of a run, or a step-*.json file in one")
     model, checkpoint = load_model(path, which)
     found = checkpoint.model["kind"]
-    if kind is not None and found != kind:
-        advice = f"make one with `minitransformer {COMMANDS[kind]}`, or name another run"
-        raise CheckpointError(checkpoint.path, f"holds {NAMES.get(found, found)}, not {NAMES[kind]}", advice)
+    if kind is not None:
+        check_kind(checkpoint, kind, f"make one with `minitransformer {COMMANDS[kind]}`, or name another run")
     wordings = wordings_of(checkpoint)
     if wordings.keys() != ({"source", "target"} if found == "Translator" else {"text"}):
         raise CheckpointError(checkpoint.path, "holds the tokenizers of another task", "name another run")

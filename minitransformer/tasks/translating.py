@@ -17,9 +17,9 @@ from minitransformer.text import Tokenizer, TranslationBatches, read_pairs
 from minitransformer.text.batches import right_pad
 
 from . import builtin, measures
-from .modelling import hold_back, source_name, trained_tokenizer
 from .recipes import Recipe
 from .runs import Task, built, wordings_of
+from .sources import digest, hold_back, source_name, trained_tokenizer
 from .wording import Wording
 
 SIDES = ("source", "target")
@@ -28,6 +28,7 @@ SIDES = ("source", "target")
 def task(recipe: Recipe, options: Any, former: Checkpoint | None) -> Task:
     """options: data, valid, tokenizer, vocabulary, reverse, label_smoothing, seed"""
     seed, max_len, rows = options.seed, recipe.model["max_len"], recipe.batch
+    notes: list[str] = []
     known = wordings_of(former) if former else None
     wordings = (known["source"], known["target"]) if known else None
     if options.data is None:
@@ -41,16 +42,19 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None) -> Task:
 
         batches: Any = builtin.FreshBatches(drawn)
         held = builtin.pair_ids(both, builtin.VALIDATION_TEXTS, builtin.VALIDATION)
+        texts: Any = recipe.texts
     else:
         pairs = _read(options.data, options.reverse)
-        both = wordings or _wordings(pairs, options)
         if options.valid is None:
             pairs, back = hold_back(pairs, options.data)
         else:
             back = _read(options.valid, options.reverse)
-        sides = encode_pairs(both, pairs)
+        both = wordings or _wordings(pairs, options)
+        sides, held = encode_pairs(both, pairs), encode_pairs(both, back)
         batches = built(TranslationBatches, *sides, max_len=max_len, rows=rows, seed=seed, drop_long=True)
-        held = encode_pairs(both, back)
+        texts = digest(*sides)
+        if batches.dropped:
+            notes.append(f"{batches.dropped:,} pairs are longer than {max_len - 1} words and left out (--max-len)")
     validation = built(TranslationBatches, *held, max_len=max_len, rows=64, shuffle=False, drop_long=True)
     sizes = [wording.tokenizer.vocab_size for wording in both]
     return Task(
@@ -61,8 +65,10 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None) -> Task:
         wordings=dict(zip(SIDES, both, strict=True)),
         settings={
             "task": "train-translator", "data": source_name(options.data), "preset": options.preset,
-            "reverse": options.reverse, "label_smoothing": options.label_smoothing or 0.0,
+            "reverse": options.reverse, "label_smoothing": options.label_smoothing or 0.0, "batch": rows,
+            "texts": texts, "held back": digest(*held),
         },
+        notes=notes,
     )  # fmt: skip
 
 

@@ -106,11 +106,11 @@ class Batches(ABC, Generic[AnyBatch]):
 
 
 class LanguageModelBatches(Batches[LanguageModelBatch]):
-    """`<sos>` and at most `max_len - 1` pieces; the targets are the same shifted by one, then `<eos>`.
+    """`<sos>` and at most `max_len - 1` pieces; the targets are the pieces that follow, and `<eos>` where the document
+    really ends: a longer one is left in the middle (the labs' batches say `<eos>` there, too).
 
-    With `windows=True` a longer document is not truncated but cut: `<sos> pieces <eos>` is walked in steps of
-    `max_len`, each target is predicted exactly once, and `<eos>` stands only where the document really ends.
-    """
+    With `windows=True` a longer document is not left but cut: `<sos> pieces <eos>` is walked in steps of `max_len`, and
+    each target is predicted exactly once."""
 
     def __init__(
         self,
@@ -137,7 +137,6 @@ class LanguageModelBatches(Batches[LanguageModelBatch]):
                 for first in range(0, positions, max_len):
                     starts.append((number, first, min(max_len, positions - first)))
         self._windows = np.array(starts, dtype=np.int64).reshape(-1, 3)
-        self._cut = windows
 
     def lengths(self, epoch: int = 0) -> np.ndarray:
         return self._windows[:, 2]
@@ -145,10 +144,7 @@ class LanguageModelBatches(Batches[LanguageModelBatch]):
     def build(self, index: np.ndarray, epoch: int = 0) -> LanguageModelBatch:
         inputs, targets = [], []
         for number, first, length in self._windows[index]:
-            document = np.asarray(self.documents[number], dtype=np.int64)
-            if not self._cut:
-                document = document[: self.max_len - 1]
-            stream = np.concatenate(([SOS], document, [EOS]))
+            stream = np.concatenate(([SOS], np.asarray(self.documents[number], dtype=np.int64), [EOS]))
             inputs.append(stream[first : first + length])
             targets.append(stream[first + 1 : first + 1 + length])
         return LanguageModelBatch(

@@ -171,9 +171,10 @@ def _train(lines: Iterable[str], **options: Any) -> bytes:
             **options,
         )
     except (RuntimeError, ValueError) as error:
-        reason = str(error).rpartition("] ")[2].strip() or "no text at all"
+        reason = str(error).rpartition("] ")[2].strip() or "too few pieces, or no text at all"
         if not failure:
-            raise ValueError(f"sentencepiece cannot learn this: {reason} (vocab_size, text?)") from None
+            advice = "give more text or another size of the vocabulary (a few more than there are letters, at least)"
+            raise ValueError(f"sentencepiece cannot learn this: {reason}; {advice}") from None
     if failure:
         raise failure[0]
     return written.getvalue()

@@ -76,7 +76,7 @@ def iterate_records(
                 number,
                 f"{len(row)} column(s)",
                 f"at least {needed}",
-                "complete the row, or choose the columns with text= and label=",
+                "complete the row, or choose other columns (--text-column, --label-column; text=, label=)",
             )
         yield Record(number, row[text_at], None if label_at is None else row[label_at].strip())
 
@@ -88,7 +88,7 @@ def _named_column(path: Path, first: tuple[int, list[str]], column: Column) -> i
     stripped = [name.strip() for name in names]
     if column not in stripped:
         found = f"the columns {', '.join(excerpt(name) for name in stripped[:6])}"
-        advice = "choose with text= and label=, or say header=False if line 1 is a document"
+        advice = "choose columns by name, or by number if line 1 is a document (--text-column; text=, header=)"
         raise DataError(path, number, found, f"a column {column!r}", advice)
     return stripped.index(column)
 
@@ -144,7 +144,7 @@ def _json_records(path: Path, text: Column, label: Column | None, max_bytes: int
             raise DataError(path, number, found, "a JSON object", 'write {"text": ..., "label": ...}')
         for key in (text,) if label is None else (text, label):
             if key not in value:
-                advice = "complete the line, or choose the keys with text= and label="
+                advice = "complete the line, or choose other keys (--text-column, --label-column; text=, label=)"
                 raise DataError(path, number, f"no key {key!r}", f"a key {key!r}", advice)
         document = value[text]
         if not isinstance(document, str):

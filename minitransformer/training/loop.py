@@ -195,6 +195,7 @@ class _Loop:
         self.optimiser.step()
 
         tokens = self.tokens_of(batch)
+        epoch, total = state.epoch, total_steps(self.options, state, self.position.count())
         state.step += 1
         state.tokens += tokens
         self.position.advance()
@@ -203,7 +204,9 @@ class _Loop:
         self.pace.add(tokens, values)
         if state.step % self.options.log_every == 0:
             self._write_line("train", self._train_line())
-        self.progress.update(self._status())
+        shown = self._with_perplexity(self.pace.means())
+        left = seconds_left(self.options, state, total, self.pace, self._seconds())
+        self.progress.update(Status(state.step, total, epoch, shown, self.pace.tokens_per_second(), left))
 
     def _demand_finite(self, what: str, value: float) -> None:
         if not math.isfinite(value):
@@ -290,9 +293,3 @@ class _Loop:
 
     def _with_perplexity(self, values: dict[str, float]) -> dict[str, float]:
         return with_perplexity(values) if self.options.perplexity else values
-
-    def _status(self) -> Status:
-        shown = self._with_perplexity(self.pace.means())
-        total = total_steps(self.options, self.state, self.position.count())
-        left = seconds_left(self.options, self.state, total, self.pace, self._seconds())
-        return Status(self.state.step, total, self.state.epoch, shown, self.pace.tokens_per_second(), left)

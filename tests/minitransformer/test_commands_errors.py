@@ -64,6 +64,20 @@ def refused(capsys, *arguments: str) -> str:
         ("pretrain text.txt --out text.txt", "this is a file; name a folder"),
         ("pretrain pieces.spm --out new", "give --dict dict.txt"),
         ("pretrain text.txt --out new --valid missing.txt", "missing.txt:0: found no such file"),
+        ("pretrain --out new --valid text.txt", "--valid is about data of your own: give DATA"),
+        ("pretrain --out new --vocabulary 10", "--vocabulary is about data of your own"),
+        ("pretrain text.txt --out new --texts 10", "--texts counts built-in texts"),
+        ("pretrain text.txt --out new --from runs/pretrain --tokenizer words", "those of the language model"),
+        (
+            "pretrain pieces.spm --out new --from runs/pretrain",
+            "most of its pieces are unknown to the tokenizer (words)",
+        ),
+        ("pretrain text.txt --out runs/translator --resume", "holds a translator, not a language model"),
+        ("pretrain text.txt --out new --preset lab --steps 3 --warmup 9", "the whole run has 3 steps; give fewer"),
+        ("pretrain text.txt --out new --max-len 1000000000000000", "not enough memory"),
+        ("pretrain text.txt --out=", "--out: name a folder"),
+        ("pretrain text.txt --out new --vocabulary 1", "another size of the vocabulary"),
+        ("pretrain labels.tsv --out new --text-column star", "expected a column 'star'"),
         ("pretrain text.txt --out new --width 10 --heads 4", "--width 10 cannot be shared by --heads 4"),
         ("pretrain text.txt --out new --width 9 --heads 3", "choose an even number"),
         ("pretrain text.txt --out new --steps 0", "'0': give a whole number from 1 on"),
@@ -79,6 +93,12 @@ def refused(capsys, *arguments: str) -> str:
         ("finetune labels.tsv --width 32 --out new", "give them to pretrain, or add --scratch"),
         ("finetune labels.tsv --scratch --label-column star --out new", "expected a column 'star'"),
         ("finetune text.txt --scratch --out new", "found the suffix '.txt'"),
+        ("finetune labels.tsv --scratch --text-column ² --out new", "expected a column '²'"),
+        ("finetune labels.tsv --scratch --max-len 1 --out new", "give at least 2"),
+        ("finetune labels.tsv --scratch --quiet-start --out new", "add --pooling mean or --pooling stream"),
+        ("finetune labels.tsv --vocabulary 9 --out new", "--vocabulary: the words are those of the language model"),
+        ("finetune --scratch --text-column text --out new", "--text-column is about data of your own"),
+        ("finetune labels.tsv --scratch --out runs/pretrain --resume", "holds a language model, not a classifier"),
         ("finetune --from runs/pretrain --out new", "was not trained on the built-in language"),
         (
             "classify --model runs/pretrain",
@@ -97,18 +117,25 @@ def refused(capsys, *arguments: str) -> str:
         ("generate a-a-a-a-a-a-a-a-a-a", "shorten it"),
         ("train-translator text.txt --out new", "text.txt:1: found 1 column(s)"),
         ("train-translator --reverse --out new", "--reverse needs a file of pairs"),
+        ("train-translator --tokenizer pieces --out new", "--tokenizer is about data of your own"),
+        ("train-translator pairs.tsv --out runs/finetune --resume", "holds a classifier, not a translator"),
         ("train-translator pairs.tsv --max-len 2 --out new", "every pair is longer than max_len=2"),
         ("translate", "there is nothing to translate"),
         ("translate hello --model runs/pretrain", "holds a language model, not a translator"),
         ("translate a-a-a-a-a-a-a-a-a-a", "takes at most 7"),
         ("evaluate text.txt", "name it with --model: runs/pretrain, runs/finetune, runs/translator"),
         ("evaluate missing.txt --model runs/pretrain", "missing.txt:0: found no such file"),
+        ("evaluate pieces.spm --model runs/pretrain", "most of its pieces are unknown"),
+        ("evaluate text.txt --model runs/pretrain --seed 1", "--seed is about fresh built-in text"),
+        ("evaluate text.txt --model runs/pretrain --beam 2", "--beam is nothing that a LanguageModel has use for"),
+        ("evaluate --model runs/pretrain --text-column text", "--text-column is about data of your own"),
+        ("evaluate labels.tsv --model runs/finetune/step-00000002.json --last", "leave it away"),
         ("evaluate other.tsv --model runs/finetune", "other.tsv:3: found the label 'c', expected one of 'a', 'b'"),
         ("evaluate --model runs/finetune", "was not trained on the built-in language; give it data"),
     ],
 )
 def test_mistakes(folder, capsys, arguments, message):
-    (folder / "pieces.spm").write_text("▁a ▁b\n")
+    (folder / "pieces.spm").write_text("▁a ▁b\n▁b ▁a\n")
     (folder / "other.tsv").write_text("text\tlabel\nx\ta\ny\tc\n")
     assert message in refused(capsys, *arguments.split())
     assert not (folder / "new").exists(), "what fails before training leaves nothing behind"

@@ -149,7 +149,7 @@ def test_the_built_in_language_and_its_rate(folder, capsys):
 def test_the_rate_decides_how_many_words_are_hidden(folder, data):
     given = {"data": data, "valid": None, "tokenizer": "words", "vocabulary": 100, "dict": None, "sentencepiece": None,
              "seed": 0, "preset": "default", "objective": "masked", "mask_rate": 1.0,
-             "sampled_words": None}  # fmt: skip
+             "sampled_words": None, "text_column": None}  # fmt: skip
     recipe = replace(recipes.PRETRAIN["default"], texts=20)
     for batch in modelling.task(recipe, SimpleNamespace(**given), None).batches.epoch():
         assert ((batch.targets != batch.ignore).sum(axis=1) == batch.lengths - 1).all()  # all but <sos>
@@ -166,7 +166,7 @@ def test_the_labs_form_of_data(tmp_path, monkeypatch, capsys):
         assert "masked language model, 9 words" in out and "texts have no word to hide and are left out" in out
         (tmp_path / "b.review.spm").write_text("▁strange\n" * 4)
         options = ("--objective", "masked", "--dict", "dict.txt", "--out", "new", "--max-len", "8", *TINY)
-        assert "no document has a word to hide" in refused(capsys, "pretrain", "b.review.spm", *options)
+        assert "most of its pieces are unknown" in refused(capsys, "pretrain", "b.review.spm", *options)
 
 
 # ---------------------------------------------------------------------------------------------------- other text
@@ -389,7 +389,7 @@ def test_a_quiet_start_is_for_random_weights(folder, capsys):
     says(capsys, "finetune", *options, "--scratch", "--norm-first", "--pooling", "stream", *SHORT)
     config = load_model("quiet")[0].config()
     assert config["quiet_start"] is True and config["pooling"] == "stream"
-    assert "give norm_first=True" in refused(
+    assert "add --norm-first" in refused(
         capsys, "finetune", "labels.tsv", "--scratch", "--no-norm-first", "--pooling", "stream", "--out", "not", *SHORT
     )
 

@@ -102,8 +102,8 @@ def test_language_model_form():
     (batch,) = batches.epoch()
     assert batch.index.tolist() == [2, 1, 0] and batch.lengths.tolist() == [1, 2, 4]
     assert batch.ids.tolist() == [[SOS, PAD, PAD, PAD], [SOS, 20, PAD, PAD], [SOS, 10, 11, 12]]
-    # As in the labs, a truncated document ends with <eos> too.
-    assert batch.targets.tolist() == [[EOS, -7, -7, -7], [20, EOS, -7, -7], [10, 11, 12, EOS]]
+    # Unlike the labs' batches, a document that is left in the middle does not claim to end there.
+    assert batch.targets.tolist() == [[EOS, -7, -7, -7], [20, EOS, -7, -7], [10, 11, 12, 13]]
     assert batch.ignore == -7 and batch.ids.dtype == batch.targets.dtype == np.int64
 
 
