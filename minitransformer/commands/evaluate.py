@@ -71,13 +71,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_idle(arguments: argparse.Namespace, trained) -> None:
-    """Options that would do nothing for this model, if it is the one that was asked for."""
+    """Options that would do nothing for this model, if it is the only one."""
     if arguments.data is not None and (idle := _options.given(arguments, "texts", "seed")):
         raise UserError(f"{idle[0]} is about fresh built-in text: leave it away, or do without DATA")
     if arguments.data is None and (idle := _options.given(arguments, "text_column", "label_column")):
         raise UserError(f"{idle[0]} is about data of your own: give DATA, or leave it away")
-    if not arguments.model:
-        return
+    if not arguments.model and arguments.data is None:
+        return  # each has some use for one of the models
     of = {"beam": ("Translator",), "text_column": ("LanguageModel", "Classifier"), "label_column": ("Classifier",)}
     for name, kinds in of.items():
         if trained.kind not in kinds and (idle := _options.given(arguments, name)):

@@ -46,10 +46,8 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
             parts = hold_back(list(zip(texts, labels, strict=True)), options.data)
             (texts, labels), (held_texts, held_labels) = (map(list, zip(*part, strict=True)) for part in parts)
         wording = wording or Wording(tokenizer_for(texts, options))
-        documents, held = (
-            ids_of(wording, texts, options.data),
-            ids_of(wording, held_texts, options.valid or options.data),
-        )
+        documents = ids_of(wording, texts, options.data)
+        held = ids_of(wording, held_texts, options.valid or options.data)
     if len(names) < 2:
         raise UserError(f"{options.data}: every text has the label {names[0]!r}; give texts of at least two classes")
     model = _model(recipe, options, base, wording, len(names))

@@ -61,7 +61,8 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
         else:
             other = built(read_documents, options.valid, **columns(options))
         wording = known or Wording(tokenizer_for(texts, options, specials))
-        documents, held = ids_of(wording, texts, options.data), ids_of(wording, other, options.valid or options.data)
+        documents = ids_of(wording, texts, options.data)
+        held = ids_of(wording, other, options.valid or options.data)
         batches = batches_of(documents, rows=rows, seed=seed)
         notes += cut_note(documents, max_len)
         if getattr(batches, "dropped", 0):

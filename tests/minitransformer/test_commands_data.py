@@ -133,6 +133,7 @@ def test_a_column_of_a_table_for_a_language_model(folder, capsys):
 def test_all_default_runs_are_measured_but_those_of_other_data(folder, capsys):
     does(capsys, "pretrain", "text.txt", *WORDS, "--steps", "2")
     assert main(["evaluate"]) == 2 and "give it data of its own" in capsys.readouterr().err
+    assert main(["evaluate", "text.txt", "--label-column", "x"]) == 2 and "leave it away" in capsys.readouterr().err
     does(capsys, "finetune", "--scratch", "--epochs", "1", "--texts", "16", *TINY)
     said = does(capsys, "evaluate", "--texts", "20")
     assert "left out: runs/pretrain" in said and "accuracy" in said and "perplexity" not in said
