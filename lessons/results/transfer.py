@@ -104,7 +104,7 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     recipes, bayes = record["recipes"], record["naive_bayes"]
     longest = [max(len(one) for facts in groups.values() for one in facts["accuracy"]) for groups in recipes.values()]
     figure, axes = plt.subplots(
-        1, len(recipes), sharey=True, figsize=(4.6 * len(recipes), 4.4), squeeze=False,
+        1, len(recipes), sharey=True, figsize=(3.8 * len(recipes), 4.4), squeeze=False,
         width_ratios=[4 + epochs for epochs in longest],  # an epoch is about as wide on each side
     )  # fmt: skip
     for axis, (recipe, groups) in zip(axes[0], recipes.items(), strict=True):
