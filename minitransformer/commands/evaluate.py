@@ -72,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _refuse_idle(arguments: argparse.Namespace, trained) -> None:
     """Options that would do nothing for this model, if it is the only one."""
+    from minitransformer.tasks.runs import NAMES
+
     if arguments.data is not None and (idle := _options.given(arguments, "texts", "seed")):
         raise UserError(f"{idle[0]} is about fresh built-in text: leave it away, or do without DATA")
     if arguments.data is None and (idle := _options.given(arguments, "text_column", "label_column")):
@@ -81,4 +83,4 @@ def _refuse_idle(arguments: argparse.Namespace, trained) -> None:
     of = {"beam": ("Translator",), "text_column": ("LanguageModel", "Classifier"), "label_column": ("Classifier",)}
     for name, kinds in of.items():
         if trained.kind not in kinds and (idle := _options.given(arguments, name)):
-            raise UserError(f"{idle[0]} is nothing that a {trained.kind} has use for: leave it away")
+            raise UserError(f"{idle[0]} is nothing that {NAMES[trained.kind]} has use for: leave it away")

@@ -24,7 +24,6 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
     options: data, valid, label_column, text_column, pooling, quiet_start, word_dropout, layer_rate, tokenizer,
     vocabulary, dict, sentencepiece, seed"""
     seed, rows = options.seed, recipe.batch
-    notes: list[str] = []
     wording = wordings_of(former)["text"] if former else base.wordings["text"] if base else None
     if options.data is None:
         wording = wording or builtin.review_wording()
@@ -52,8 +51,6 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
         raise UserError(f"{options.data}: every text has the label {names[0]!r}; give texts of at least two classes")
     model = _model(recipe, options, base, wording, len(names))
     max_len = model.config()["max_len"]
-    if options.data is not None:
-        notes += cut_note(documents, max_len)
     validation = ClassifierBatches(held, held_labels, max_len=max_len, rows=64, shuffle=False)
     lost = {"word_dropout": options.word_dropout} if options.word_dropout else {}
     slowed = {"layer_rate": options.layer_rate} if options.layer_rate else {}
@@ -69,7 +66,7 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
         wordings={"text": wording},
         settings=settings | lost | slowed,
         rates={} if options.layer_rate is None else {"base.encoder.": options.layer_rate},
-        notes=notes,
+        notes=cut_note(documents, max_len),
         options={"perplexity": False, "monitor": "accuracy", "higher_is_better": True, "evaluate_every": None},
     )
 

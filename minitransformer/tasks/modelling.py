@@ -44,7 +44,6 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
 
     known = wordings_of(former)["text"] if former else base.wordings["text"] if base else None
     documents: list[np.ndarray] = []
-    notes: list[str] = []
     if options.data is None:
         wording = known or builtin.review_wording(specials)
 
@@ -64,9 +63,9 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
         documents = ids_of(wording, texts, options.data)
         held = ids_of(wording, other, options.valid or options.data)
         batches = batches_of(documents, rows=rows, seed=seed)
-        notes += cut_note(documents, max_len)
-        if getattr(batches, "dropped", 0):
-            notes.append(f"{batches.dropped:,} texts have no word to hide and are left out")
+    notes = cut_note(documents, max_len)
+    if getattr(batches, "dropped", 0):
+        notes.append(f"{batches.dropped:,} texts have no word to hide and are left out")
     validation = batches_of(held, rows=64, shuffle=False)
     if base:
         model = built(LanguageModel, **base.model.config() | {"seed": seed} | _dropout(options))

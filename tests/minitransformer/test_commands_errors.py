@@ -127,7 +127,7 @@ def refused(capsys, *arguments: str) -> str:
         ("evaluate missing.txt --model runs/pretrain", "missing.txt:0: found no such file"),
         ("evaluate pieces.spm --model runs/pretrain", "most of its pieces are unknown"),
         ("evaluate text.txt --model runs/pretrain --seed 1", "--seed is about fresh built-in text"),
-        ("evaluate text.txt --model runs/pretrain --beam 2", "--beam is nothing that a LanguageModel has use for"),
+        ("evaluate text.txt --model runs/pretrain --beam 2", "--beam is nothing that a language model has use for"),
         ("evaluate --model runs/pretrain --text-column text", "--text-column is about data of your own"),
         ("evaluate labels.tsv --model runs/finetune/step-00000002.json --last", "leave it away"),
         ("evaluate other.tsv --model runs/finetune", "other.tsv:3: found the label 'c', expected one of 'a', 'b'"),
