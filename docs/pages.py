@@ -11,7 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from cells import page, plain
 
-from minitransformer import claims
+from lessons.harness import claims
 
 ROOT = Path(__file__).parents[1]
 TIERS = (("reference", "NumPy: the specification"), ("cpu", "Numba"), ("gpu", "CUDA"))

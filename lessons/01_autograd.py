@@ -21,8 +21,8 @@ import numpy as np
 import autograd.functional as F
 import autograd.tensor
 from autograd import Function, GradcheckError, Tensor, draw, gradcheck, operators, tape
-from lessons import style
-from lessons.trial import Lesson
+from lessons.harness import style
+from lessons.harness.trial import Lesson
 from minitransformer.layers import EncoderLayer
 from minitransformer.module import Init
 

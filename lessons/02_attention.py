@@ -19,8 +19,8 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons import style
-from lessons.trial import Lesson
+from lessons.harness import style
+from lessons.harness.trial import Lesson
 from minitransformer.layers import MultiheadAttention
 from minitransformer.module import Init
 

@@ -21,8 +21,8 @@ import numpy as np
 import autograd.functional as F
 import kernels
 from autograd import Tensor, no_grad
-from lessons import style
-from lessons.trial import Engine, Lesson
+from lessons.harness import style
+from lessons.harness.trial import Engine, Lesson
 from minitransformer import LanguageModel, Translator
 from minitransformer.layers import EncoderLayer, MultiheadAttention
 from minitransformer.optim import Adam

@@ -17,10 +17,10 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor, no_grad
-from lessons import style
-from lessons.trial import Lesson
+from lessons.harness import style
+from lessons.harness.trial import Lesson
 from minitransformer import Bert, Classifier, LanguageModel, positions
-from minitransformer.models.model import TokenEmbedding
+from minitransformer.models.base import TokenEmbedding
 from minitransformer.optim import Adam
 from minitransformer.positions import Positions
 

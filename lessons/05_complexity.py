@@ -16,13 +16,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import autograd.functional as F
-from autograd import AutogradError, Tensor, convolution, no_grad, recurrent, tape
+from autograd import AutogradError, Tensor, no_grad, tape
 from kernels.contract import CONTRACT
-from lessons import style
-from lessons.trial import Lesson
+from lessons import convolution, recurrent
+from lessons.harness import style
+from lessons.harness.trial import Lesson
+from minitransformer.app.tables import table
 from minitransformer.layers import EncoderLayer, MultiheadAttention
 from minitransformer.module import Init
-from minitransformer.tables import table
 
 lesson = Lesson(__file__)
 findings = {}  # rows of the table at the end

@@ -18,12 +18,12 @@ import numpy as np
 import autograd.functional as F
 from autograd import Tensor, no_grad, tape
 from kernels.contract import CONTRACT
-from lessons import style
-from lessons.trial import Lesson
+from lessons.harness import style
+from lessons.harness.trial import Lesson
+from minitransformer.app.tables import table
 from minitransformer.layers import Embedding, Linear, MultiheadAttention
 from minitransformer.module import Init, Module
 from minitransformer.optim import Adam
-from minitransformer.tables import table
 
 lesson = Lesson(__file__)
 

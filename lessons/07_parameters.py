@@ -17,14 +17,14 @@ import numpy as np
 import kernels
 from autograd import tape
 from kernels.contract import CONTRACT
-from lessons import style
-from lessons.trial import Lesson
+from lessons.harness import style
+from lessons.harness.trial import Lesson
 from minitransformer import Classifier, LanguageModel, Translator, layers, positions
-from minitransformer.commands.params import count_parts
+from minitransformer.app.cli.params import count_parts
+from minitransformer.app.tables import table
 from minitransformer.models import classifier
 from minitransformer.optim import Adam, clip_grad_norm
 from minitransformer.presets import build
-from minitransformer.tables import table
 
 lesson = Lesson(__file__)
 

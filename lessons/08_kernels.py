@@ -33,10 +33,10 @@ from kernels.contract import CONTRACT
 from kernels.cpu import linear_cross_entropy as head
 from kernels.cpu.attention import BLOCK, SHARES
 from kernels.gpu import launcher
-from lessons import style
-from lessons.trial import FOLDER, Lesson
-from minitransformer.bench import machine, roofline
-from minitransformer.tables import table
+from lessons.harness import style
+from lessons.harness.trial import FOLDER, Lesson
+from minitransformer.app.bench import machine, roofline
+from minitransformer.app.tables import table
 
 lesson = Lesson(__file__)
 EPS = np.finfo(np.float64).eps

@@ -23,22 +23,22 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import no_grad, tape
-from lessons import style
-from lessons.trial import Lesson
+from lessons.harness import style
+from lessons.harness.trial import Lesson
 from minitransformer import Classifier, LanguageModel
+from minitransformer.app.data import ClassifierBatches, LanguageModelBatches, WordTokenizer, read_labelled
+from minitransformer.app.language import Language
+from minitransformer.app.language.automaton import Automaton
+from minitransformer.app.language.decision import best_accuracy
+from minitransformer.app.language.grammar import choice, maybe, one_of, seq
+from minitransformer.app.progress import Silent
+from minitransformer.app.tasks.measures import classifier_scores, language_model_loss
+from minitransformer.app.training import Options, train
 from minitransformer.decoding import Cache, Session, generate
 from minitransformer.decoding.cache import LayerCache
-from minitransformer.language import Language
-from minitransformer.language.automaton import Automaton
-from minitransformer.language.decision import best_accuracy
-from minitransformer.language.grammar import choice, maybe, one_of, seq
 from minitransformer.layers import rows_at
-from minitransformer.models.model import TokenEmbedding
+from minitransformer.models.base import TokenEmbedding
 from minitransformer.optim import Adam, warmup_cosine
-from minitransformer.progress import Silent
-from minitransformer.tasks.measures import classifier_scores, language_model_loss
-from minitransformer.text import ClassifierBatches, LanguageModelBatches, WordTokenizer, read_labelled
-from minitransformer.training import Options, train
 
 lesson = Lesson(__file__)
 

@@ -20,14 +20,15 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor, no_grad
-from lessons import style
-from lessons.trial import Lesson
+from lessons.harness import style
+from lessons.harness.trial import Lesson
 from minitransformer import Bert, LanguageModel
-from minitransformer.language import reviews, right_context, split_sentences
+from minitransformer.app.data import BERT_SPECIALS, BertBatches, WordTokenizer
+from minitransformer.app.data.batches import bert as bert_batches
+from minitransformer.app.language import reviews, right_context, split_sentences
+from minitransformer.app.tasks.measures import wilson
 from minitransformer.optim import Adam, clip_grad_norm, warmup_cosine
 from minitransformer.positions import Positions
-from minitransformer.tasks.measures import wilson
-from minitransformer.text import BERT_SPECIALS, BertBatches, WordTokenizer, bert_batches
 
 lesson = Lesson(__file__)
 
@@ -89,14 +90,14 @@ def fit(model, loss_of, look, steps, rows=64, lr=1e-2):
     """Trains on fresh sentences; returns what `look` saw, ten times on the way."""
     sentences = language.sample(steps * rows, seed=1)
     ids = np.array([tokenizer.encode_pieces(words) for words in sentences]).reshape(steps, rows, -1)
-    optimiser, factor = Adam(model.parameters(), lr=lr), warmup_cosine(steps // 10, steps, floor=0.02)
+    optimizer, factor = Adam(model.parameters(), lr=lr), warmup_cosine(steps // 10, steps, floor=0.02)
     seen = [(0, look())]
     for step in range(1, steps + 1):
-        optimiser.lr = lr * factor(step)
+        optimizer.lr = lr * factor(step)
         loss_of(ids[step - 1], np.random.default_rng(step)).backward()
         clip_grad_norm(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
         if step % (steps // 10) == 0:
             seen.append((step, look()))
     return seen
@@ -254,16 +255,16 @@ def review_batches(n, seed, rows, **options):
 
 def train_bert(steps, rows=32, lr=5e-3):
     model = Bert(review_words.vocab_size, d_model=48, n_heads=4, n_layers=2, d_ff=96, max_len=64, norm_first=True)
-    optimiser, factor = Adam(model.parameters(), lr=lr), warmup_cosine(steps // 10, steps)
+    optimizer, factor = Adam(model.parameters(), lr=lr), warmup_cosine(steps // 10, steps)
     batches = review_batches(steps * rows, 1, rows)  # more than one pair a review: the text never repeats
     for step, batch in zip(range(1, steps + 1), batches.epoch(), strict=False):
-        optimiser.lr = lr * factor(step)
+        optimizer.lr = lr * factor(step)
         model.loss(
             batch.ids, batch.segments, batch.masked_targets, batch.next_labels, batch.lengths, batch.ignore
         ).backward()
         clip_grad_norm(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
     return model
 
 

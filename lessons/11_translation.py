@@ -20,19 +20,19 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import autograd.functional as F
-from lessons import style
 from lessons.faults import FAULTS, broken, symptoms
-from lessons.trial import Lesson
+from lessons.harness import style
+from lessons.harness.trial import Lesson
 from minitransformer import Translator
+from minitransformer.app.data import TranslationBatches, WordTokenizer, read_pairs
+from minitransformer.app.data.batches.padded import EOS, PAD, right_pad
+from minitransformer.app.language import Pairs, detokenize
+from minitransformer.app.language import pair_lexicon as lexicon
+from minitransformer.app.language.grammar import choice, one_of, seq, text
+from minitransformer.app.tasks.measures import bleu, translation_loss
 from minitransformer.decoding import beam_search, constraints, generate
-from minitransformer.language import Pairs, detokenize
-from minitransformer.language import pair_lexicon as lexicon
-from minitransformer.language.grammar import choice, one_of, seq, text
 from minitransformer.optim import Adam, clip_grad_norm, warmup_cosine
 from minitransformer.positions import Positions
-from minitransformer.tasks.measures import bleu, translation_loss
-from minitransformer.text import TranslationBatches, WordTokenizer, read_pairs
-from minitransformer.text.batches import EOS, PAD, right_pad
 
 lesson = Lesson(__file__)
 SEEDS = range(4) if lesson.full else range(2)
@@ -174,17 +174,17 @@ def trained(fault, recipe, seed, name="corner"):
     schedule = warmup_cosine(20, recipe.steps) if recipe.careful else lambda step: 1.0
     with broken(FAULTS[fault]):
         model = Translator(*vocabularies, *sizes, max_len=corpus.max_len, seed=seed)
-        optimiser = Adam(model.parameters())
+        optimizer = Adam(model.parameters())
         for step, batch in enumerate(itertools.islice(batches, recipe.steps), start=1):
-            optimiser.lr = recipe.rate * schedule(step)
-            optimiser.zero_grad()
+            optimizer.lr = recipe.rate * schedule(step)
+            optimizer.zero_grad()
             loss = translation_loss(model, batch)
             losses.append(float(loss))
             if not np.isfinite(losses[-1]):
                 break  # diverged: there is nothing left to train
             loss.backward()
             norms.append(clip_grad_norm(model.parameters(), 1.0 if recipe.careful else np.inf))
-            optimiser.step()
+            optimizer.step()
     return Run(model, fault, corpus, np.array(losses), np.array(norms))
 
 
@@ -251,7 +251,7 @@ def score(run):
 # | no norm | layer norm hands its input on |
 # | mask after softmax | later words are hidden too late: they have entered the sum already |
 # | leaked target | the decoder is fed the word it is asked for |
-# | unregistered weights | the optimiser never hears of the attention matrices |
+# | unregistered weights | the optimizer never hears of the attention matrices |
 # | no padding mask | attention reads padding like words |
 #
 # First, four counts on an *untrained* model. Then every engine is trained carefully, and the engines with and without

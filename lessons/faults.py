@@ -14,9 +14,9 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.trial import Engine
+from lessons.harness.trial import Engine
 from minitransformer import Translator
-from minitransformer.models.model import TokenEmbedding
+from minitransformer.models.base import TokenEmbedding
 from minitransformer.module import Module
 from minitransformer.optim import Adam
 
@@ -59,7 +59,7 @@ def leaked_target(engine: Engine) -> None:
 
 
 def unregistered_weights(engine: Engine) -> None:
-    """the matrices of attention are not among the parameters: the optimiser never hears of them"""
+    """the matrices of attention are not among the parameters: the optimizer never hears of them"""
 
     def change(named_parameters):
         return lambda self: [(name, weight) for name, weight in named_parameters(self) if "attn" not in name]

@@ -2,6 +2,6 @@
 
 import sys
 
-from minitransformer.cli import main
+from minitransformer.app.cli.main import main
 
 sys.exit(main())

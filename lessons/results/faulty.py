@@ -22,17 +22,17 @@ from lessons import faults
 from lessons.results.figures import environment, save_figure
 from lessons.results.report import script
 from lessons.results.translation import SENTENCES
-from minitransformer.checkpoints.files import replacing
+from minitransformer.app.data import Tokenizer, TranslationBatches, WordTokenizer, read_pairs
+from minitransformer.app.progress import progress_on
+from minitransformer.app.tasks.measures import bleu, translation_loss, translator_loss
+from minitransformer.app.tasks.translating import encode_pairs, padded, source_ids
+from minitransformer.app.tasks.wording import Wording
+from minitransformer.app.training import Options, train
+from minitransformer.app.training.checkpoints.files import replacing
 from minitransformer.decoding import generate
 from minitransformer.models import Translator
 from minitransformer.optim import Adam, warmup_cosine
 from minitransformer.presets import LAB_TRANSLATOR
-from minitransformer.progress import progress_on
-from minitransformer.tasks.measures import bleu, translation_loss, translator_loss
-from minitransformer.tasks.translating import encode_pairs, padded, source_ids
-from minitransformer.tasks.wording import Wording
-from minitransformer.text import Tokenizer, TranslationBatches, WordTokenizer, read_pairs
-from minitransformer.training import Options, train
 
 NAME = "faulty"
 STEPS, WARMUP, ROWS, LR, CLIP, VOCABULARY = 1500, 150, 64, 1e-3, 1.0, 8000
@@ -82,9 +82,9 @@ def trained(fault: str, given: Corpus) -> dict[str, Any]:
     sizes = {name: given.wordings[side].tokenizer.vocab_size for side, name in SIDES.items()}
     with faults.broken(FAULTS[fault]):
         model = Translator(**SIZES | sizes)
-        optimiser, schedule = Adam(model.parameters(), lr=LR), warmup_cosine(min(WARMUP, STEPS - 1), STEPS)
+        optimizer, schedule = Adam(model.parameters(), lr=LR), warmup_cosine(min(WARMUP, STEPS - 1), STEPS)
         options, progress = Options(max_steps=STEPS, clip=CLIP), progress_on()
-        result = train(model, optimiser, given.training, noted, options, schedule=schedule, progress=progress)
+        result = train(model, optimizer, given.training, noted, options, schedule=schedule, progress=progress)
         if result.interrupted:
             raise KeyboardInterrupt
         references = [french for _, french in given.valid]
@@ -121,7 +121,7 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     import matplotlib.pyplot as plt
     import numpy as np
 
-    from lessons import style
+    from lessons.harness import style
 
     style.apply()
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), width_ratios=(1.3, 1))

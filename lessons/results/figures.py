@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import kernels
-from minitransformer.bench import machine
-from minitransformer.checkpoints.files import replacing
-from minitransformer.cli import UserError
+from minitransformer.app.bench import machine
+from minitransformer.app.training.checkpoints.files import replacing
+from minitransformer.errors import UserError
 
 PACKAGES = ("numpy", "numba", "torch")
 NUMBERS = re.compile(r"\[\s+(-?\d[^\[\]{}\"]*?)\s+\]")  # a list of nothing but numbers, as json.dumps spreads it

@@ -21,7 +21,7 @@ from lessons.results.figures import save_figure
 from lessons.results.report import script, something, told_of
 from lessons.results.runs import Run, about, metrics, note_of
 from lessons.results.transfer import base, interval, naive_bayes, told
-from minitransformer.text import WordTokenizer, read_labelled
+from minitransformer.app.data import WordTokenizer, read_labelled
 
 NAME = "films"
 
@@ -62,7 +62,7 @@ def with_seeds(values: Sequence[float]) -> str:
 def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     import matplotlib.pyplot as plt
 
-    from lessons import style
+    from lessons.harness import style
 
     style.apply()
     figure, axes = plt.subplots(figsize=(7.2, 4.4))

@@ -11,7 +11,8 @@ import random
 import sys
 from collections.abc import Iterable
 
-from minitransformer.cli import UserError, orderly
+from minitransformer.app.cli.main import orderly
+from minitransformer.errors import UserError
 
 HELD_OUT = 20  # every so many novels, one is held out
 LAB_LINES = 50_000

@@ -15,8 +15,9 @@ from lessons.results.figures import load_record
 from lessons.results.films import with_seeds
 from lessons.results.transfer import told
 from lessons.results.translation import any_case
-from minitransformer.checkpoints.files import replacing
-from minitransformer.cli import UserError, orderly
+from minitransformer.app.cli.main import orderly
+from minitransformer.app.training.checkpoints.files import replacing
+from minitransformer.errors import UserError
 
 FOLDER = Path(__file__).parent
 PLACE = re.compile(r"(<!-- ([\w ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)

@@ -44,7 +44,7 @@ def _cpu_minutes(lines: Sequence[Mapping[str, Any]]) -> list[float]:
 def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     import matplotlib.pyplot as plt
 
-    from lessons import style
+    from lessons.harness import style
 
     style.apply()
     figure, (left, right) = plt.subplots(1, 2, sharey=True, figsize=(9, 4.2))

@@ -9,7 +9,8 @@ from typing import Any
 
 from lessons.results.figures import load_record, rounded, save_record
 from lessons.results.runs import Run, add_places
-from minitransformer.cli import UserError, orderly
+from minitransformer.app.cli.main import orderly
+from minitransformer.errors import UserError
 
 # the folders of data and runs, and the record there was → what is to be told
 Gather = Callable[[Mapping[str, str], Mapping[str, Any]], dict[str, Any]]

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from lessons.results.figures import environment
-from minitransformer.checkpoints.files import replacing
-from minitransformer.cli import UserError, orderly
-from minitransformer.training.metrics import read_metrics
+from minitransformer.app.cli.main import orderly
+from minitransformer.app.training.checkpoints.files import replacing
+from minitransformer.app.training.metrics import read_metrics
+from minitransformer.errors import UserError
 
 DONE = "done.json"
 

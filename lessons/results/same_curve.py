@@ -28,11 +28,12 @@ import numpy as np
 from lessons.results.figures import environment, load, load_record, rounded, save_figure, save_record
 from lessons.results.side_by_side import Engine, Run, nudged, record_of, take_turns
 from minitransformer import presets
-from minitransformer.bench.ours import threads
-from minitransformer.cli import UserError, orderly
-from minitransformer.progress import progress_on
-from minitransformer.tasks.runs import built
-from minitransformer.text import LabTokenizer, LanguageModelBatches, read_documents
+from minitransformer.app.bench.ours import threads
+from minitransformer.app.cli.main import orderly
+from minitransformer.app.data import LabTokenizer, LanguageModelBatches, read_documents
+from minitransformer.app.progress import progress_on
+from minitransformer.app.tasks.runs import built
+from minitransformer.errors import UserError
 
 NAME = "same_curve"
 ROWS, MAX_LEN, LR, CLIP = 16, 512, 3e-4, 0.5  # the labs' settings
@@ -62,7 +63,7 @@ def batches_of(documents: Sequence[np.ndarray]) -> Iterator[Any]:
 def draw(record: Mapping[str, Any], path: Path) -> None:
     import matplotlib.pyplot as plt
 
-    from lessons import style
+    from lessons.harness import style
 
     style.apply()
     figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(7.2, 6.2), height_ratios=[3, 2])
@@ -99,7 +100,7 @@ def _differences(axes: Any, record: Mapping[str, Any], style: Any) -> None:
     axes.set_yscale("log")
     axes.set_ylim(bottom=FLOOR / 1.5, top=max(2 * AIM, axes.get_ylim()[1]))
     axes.margins(x=0.01)
-    axes.set_xlabel("optimiser steps")
+    axes.set_xlabel("optimizer steps")
     axes.set_ylabel("|difference| / loss")
     axes.set_title("How far their losses are from this engine's", loc="left")
 

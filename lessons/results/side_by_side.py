@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from lessons.results.figures import rounded
-from minitransformer.cli import UserError
+from minitransformer.app.progress import Pace, Progress, Status
+from minitransformer.app.training.interrupts import Interrupts
+from minitransformer.errors import UserError
 from minitransformer.optim import Adam, clip_grad_norm
-from minitransformer.progress import Pace, Progress, Status
-from minitransformer.training.interrupts import Interrupts
 
 KEY_BIAS = "in_proj_bias, keys"
 

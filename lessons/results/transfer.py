@@ -22,8 +22,8 @@ from lessons.results.figures import save_figure
 from lessons.results.report import script, something, told_of
 from lessons.results.runs import Run, about, metrics
 from lessons.results.word_for_word import plain
-from minitransformer.tasks.measures import wilson
-from minitransformer.text import LabTokenizer, Tokenizer, WordTokenizer, read_labelled
+from minitransformer.app.data import LabTokenizer, Tokenizer, WordTokenizer, read_labelled
+from minitransformer.app.tasks.measures import wilson
 
 NAME = "transfer"
 KINDS = {"The labs' recipe": "pieces"}  # what a recipe's models read, if it is not words
@@ -98,7 +98,7 @@ def told(values: Sequence[float]) -> str:
 def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     import matplotlib.pyplot as plt
 
-    from lessons import style
+    from lessons.harness import style
 
     style.apply()
     recipes, bayes = record["recipes"], record["naive_bayes"]

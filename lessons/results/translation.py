@@ -21,9 +21,9 @@ from lessons.results import experiments
 from lessons.results.figures import save_figure
 from lessons.results.report import script, something, told_of
 from lessons.results.runs import Run, about, metrics, note_of
-from minitransformer.tasks.trained import Trained, open_model
-from minitransformer.tasks.translating import source_ids, translations
-from minitransformer.text import Tokenizer, WordTokenizer, read_pairs
+from minitransformer.app.data import Tokenizer, WordTokenizer, read_pairs
+from minitransformer.app.tasks.trained import Trained, open_model
+from minitransformer.app.tasks.translating import source_ids, translations
 
 NAME = "translation"
 RECURRENT = 2.75  # nats a word: the best that is reported of a recurrent encoder-decoder, with the labs' vocabularies
@@ -114,7 +114,7 @@ def look(trained: Trained, english: str, french: str) -> dict[str, Any]:
 def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     import matplotlib.pyplot as plt
 
-    from lessons import style
+    from lessons.harness import style
 
     style.apply()
     figures = {"translation.png": _curves(record, plt, style), "attention.png": _maps(record, plt)}

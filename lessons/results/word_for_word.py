@@ -20,9 +20,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from minitransformer.checkpoints.files import replacing
-from minitransformer.cli import UserError, orderly
-from minitransformer.text import WordTokenizer, read_documents, read_labelled, read_pairs
+from minitransformer.app.cli.main import orderly
+from minitransformer.app.data import WordTokenizer, read_documents, read_labelled, read_pairs
+from minitransformer.app.training.checkpoints.files import replacing
+from minitransformer.errors import UserError
 
 ROUNDS = 6
 PROBABLE = 0.05  # translations that are less so are left out

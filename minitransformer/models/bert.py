@@ -5,8 +5,8 @@ from typing import Any
 import autograd.functional as F
 from autograd import Tensor
 from minitransformer.layers import Dropout, Embedding, Head, LayerNorm
+from minitransformer.models.base import Model, TokenEmbedding, encoder
 from minitransformer.models.inputs import row_lengths, same_shape, token_ids, within
-from minitransformer.models.model import Model, TokenEmbedding, encoder
 
 
 class Bert(Model):

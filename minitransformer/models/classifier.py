@@ -7,9 +7,9 @@ import numpy as np
 import autograd.functional as F
 from autograd import Tensor
 from minitransformer.layers import Head
+from minitransformer.models.base import Model
 from minitransformer.models.inputs import row_lengths, same_shape, token_ids, within
 from minitransformer.models.language_model import Base, LanguageModel
-from minitransformer.models.model import Model
 
 POOLINGS = ("last", "mean", "last_column", "stream")
 

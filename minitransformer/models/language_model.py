@@ -7,8 +7,8 @@ import numpy as np
 import autograd.functional as F
 from autograd import Tensor
 from minitransformer.layers import Dropout, Head
+from minitransformer.models.base import Model, TokenEmbedding, encoder
 from minitransformer.models.inputs import integers, row_lengths, same_shape, token_ids, within
-from minitransformer.models.model import Model, TokenEmbedding, encoder
 from minitransformer.module import Init, Module
 from minitransformer.word_sample import WordSample
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from autograd import Tensor
 from minitransformer.layers import DecoderLayer, Dropout, Head, Stack
+from minitransformer.models.base import Model, TokenEmbedding, encoder
 from minitransformer.models.inputs import row_lengths, same_shape, token_ids
-from minitransformer.models.model import Model, TokenEmbedding, encoder
 
 
 class Translator(Model):

@@ -9,7 +9,7 @@ import autograd.functional as F
 import kernels
 from autograd import Function, GradcheckError, Tensor, gradcheck
 from kernels.samples import SAMPLES, samples
-from minitransformer.commands.gradcheck import differentiable
+from minitransformer.app.cli.gradcheck import differentiable
 
 
 def leaf(rng, *shape):

@@ -5,8 +5,8 @@ import pytest
 
 import autograd.functional as F
 from autograd import Tensor
-from autograd.convolution import conv1d
-from autograd.recurrent import gru_cell, lstm_cell, rnn_cell
+from lessons.convolution import conv1d
+from lessons.recurrent import gru_cell, lstm_cell, rnn_cell
 
 pytestmark = pytest.mark.oracle
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-oracles installs it")
@@ -125,11 +125,11 @@ def test_adam(backend, decoupled):
     start = rng.standard_normal((4, 3))
     peer = torch.nn.Parameter(torch.tensor(start))
     options = {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.1}
-    optimiser = (torch.optim.AdamW if decoupled else torch.optim.Adam)([peer], **options)
+    optimizer = (torch.optim.AdamW if decoupled else torch.optim.Adam)([peer], **options)
     param, m, v = start.copy(), np.zeros_like(start), np.zeros_like(start)
     for step in range(1, 6):
         gradient = rng.standard_normal((4, 3))
         peer.grad = torch.tensor(gradient)
-        optimiser.step()
+        optimizer.step()
         backend.adam(param, gradient, m, v, 0.01, 0.8, 0.95, 1e-6, 0.1, decoupled, step)
     np.testing.assert_allclose(param, peer.detach().numpy(), rtol=1e-12)  # rounding of five steps

@@ -7,9 +7,9 @@ import pytest
 
 import autograd.functional as F
 from autograd import AutogradError, Tensor, gradcheck, tape
-from autograd.convolution import conv1d
 from autograd.draw import draw
-from autograd.recurrent import gru_cell, lstm_cell, rnn_cell, unroll
+from lessons.convolution import conv1d
+from lessons.recurrent import gru_cell, lstm_cell, rnn_cell, unroll
 
 
 def leaf(rng, *shape):

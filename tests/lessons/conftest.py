@@ -53,7 +53,7 @@ import types
 
 import matplotlib.pyplot as plt
 
-from lessons.trial import Lesson
+from lessons.harness.trial import Lesson
 
 lesson = Lesson(__file__)
 world = types.SimpleNamespace(colour="blue")

@@ -7,7 +7,7 @@ from pathlib import Path
 import browser
 import pytest
 
-from minitransformer import claims
+from lessons.harness import claims
 
 ROOT = Path(__file__).parents[2]
 BOOK = ROOT / "build" / "book"

@@ -153,7 +153,7 @@ def test_what_is_remembered_does_not_outlive_its_engine(python, write_lesson, tm
 
 
 def test_replace_puts_everything_back():
-    from lessons.trial import Engine
+    from lessons.harness.trial import Engine
 
     class Base:
         value = 1

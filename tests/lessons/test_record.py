@@ -7,10 +7,10 @@ import re
 import pytest
 
 import kernels
-from minitransformer import claims, report
-from minitransformer.cli import main
-from minitransformer.commands import lessons as command
-from minitransformer.commands._verdicts import claims_table, summary
+from lessons.harness import claims, report
+from lessons.harness import runner as command
+from lessons.harness.verdicts import claims_table, summary
+from minitransformer.app.cli.main import main
 
 GOOD = "trial.check(world.colour == 'blue', f'the sky is {world.colour}')\nreturn 'proved', 'it is, in 3 of 3 looks'"
 

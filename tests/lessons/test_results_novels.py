@@ -3,7 +3,7 @@
 import pytest
 
 from lessons.results import novels
-from minitransformer.cli import UserError
+from minitransformer.errors import UserError
 
 BOOKS, PARAGRAPHS = 41, 7  # of 41 books, numbers 0, 20 and 40 are held out
 

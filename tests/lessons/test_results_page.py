@@ -6,7 +6,7 @@ import re
 import pytest
 
 from lessons.results import page
-from minitransformer.cli import UserError
+from minitransformer.errors import UserError
 
 TEXT = (page.FOLDER / "README.md").read_text(encoding="utf-8")
 

@@ -15,7 +15,7 @@ import pytest
 import kernels
 from lessons.results import experiments, faulty, films, page, pretraining, runs, transfer, translation
 from lessons.results.runs import Run
-from minitransformer.cli import UserError
+from minitransformer.errors import UserError
 
 TINY = "--width 16 --heads 2 --layers 1 --ff 16 --batch 8"
 WORDS = "the cat sees a dog near red house and little tree under old bridge with green bird".split()  # noqa: SIM905
@@ -116,7 +116,7 @@ def test_every_command_of_every_experiment_is_understood():
     """--help of its command knows every option; folders and names are each used once."""
     every = [run for group in experiments.EXPERIMENTS.values() for run in group]
     assert len({run.name for run in every}) == len(every)
-    from minitransformer.commands import finetune, pretrain, train_translator
+    from minitransformer.app.cli import finetune, pretrain, train_translator
 
     for run in every:
         words = run.training({"data": "D", "runs": "R"})

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lessons.results import figures, same_curve, side_by_side
+from minitransformer.app.progress import Silent
 from minitransformer.models import LanguageModel
-from minitransformer.progress import Silent
 
 STEPS, WORDS = 5, 30
 TINY = {"vocab_size": WORDS + 4, "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 8, "max_len": 512}

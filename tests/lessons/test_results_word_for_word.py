@@ -5,7 +5,7 @@ import random
 import pytest
 
 from lessons.results import word_for_word
-from minitransformer.cli import UserError
+from minitransformer.errors import UserError
 
 FRENCH = {"the": "le", "a": "un", "cat": "chat", "dog": "chien", "sees": "voit", "good": "bon", "book": "livre"}
 

@@ -18,16 +18,16 @@ def losses(backend: str, dtype: str) -> np.ndarray:
             vocab_size=11, d_model=16, n_heads=2, n_layers=1, d_ff=16, dropout=0.1, max_len=9, seed=3, dtype=dtype
         )
         model.train()
-        optimiser = Adam(model.parameters(), lr=3e-3)
+        optimizer = Adam(model.parameters(), lr=3e-3)
         order = np.random.default_rng(5)
         found = []
         for _ in range(STEPS):
             ids = (order.integers(0, 11, (3, 1)) + np.arange(10)) % 11
             loss = model.loss(ids[:, :-1], ids[:, 1:])
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
             clip_grad_norm(model.parameters(), 0.5)
-            optimiser.step()
+            optimizer.step()
             found.append(loss.item())
     return np.array(found)
 

@@ -1,0 +1,1 @@
+"""What runs the lessons and keeps their verdicts."""

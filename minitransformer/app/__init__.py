@@ -1,0 +1,1 @@
+"""What makes a program of the models: data, training, tasks, the command line, and measurements."""

@@ -1,0 +1,100 @@
+"""The work of each case on our engine. Each function prepares everything and returns the unit of work to be timed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import autograd.functional as F
+import kernels
+from autograd import Tensor
+from minitransformer import presets
+from minitransformer.app.bench import inputs
+from minitransformer.decoding import generate as write
+from minitransformer.models import Model
+from minitransformer.optim import Adam, clip_grad_norm
+
+Work = Callable[[], Any]
+
+
+def _training(model: Model, loss: Callable[[], Tensor], clip: float | None = None) -> Work:
+    optimizer = Adam(model.parameters(), lr=3e-4)
+
+    def step() -> float:
+        optimizer.zero_grad()
+        value = loss()
+        value.backward()
+        if clip is not None:
+            clip_grad_norm(model.parameters(), clip)
+        optimizer.step()
+        return value.item()
+
+    return step
+
+
+def language_model(sizes: dict, _data: str | None) -> Work:
+    model: Any = presets.build("lab", seed=0)
+    ids = inputs.words(sizes["B"], sizes["T"] + 1, 50001)
+    return _training(model, lambda: model.loss(ids[:, :-1], ids[:, 1:]))
+
+
+def padded_language_model(sizes: dict, data: str | None) -> Work:
+    model: Any = presets.build("lab", seed=0)
+    ids, targets = inputs.reviews(sizes["B"], data)
+    return _training(model, lambda: model.loss(ids, targets, ignore_index=inputs.PAD))
+
+
+def classifier(sizes: dict, _data: str | None) -> Work:
+    model: Any = presets.build("lab", "classifier", seed=0)
+    ids, labels = inputs.words(sizes["B"], sizes["T"], 50001), np.arange(sizes["B"]) % 2
+    return _training(model, lambda: F.cross_entropy(model(ids), labels), clip=0.5)
+
+
+def translator(sizes: dict, _data: str | None) -> Work:
+    options = sizes["model"]
+    model = presets.Translator(**options, seed=0)
+    source = inputs.words(sizes["B"], sizes["T"], options["source_vocab"])
+    target = inputs.words(sizes["B"], sizes["T"] + 1, options["target_vocab"])
+    return _training(model, lambda: model.loss(source, target[:, :-1], target[:, 1:]))
+
+
+def attention(sizes: dict, _data: str | None) -> Work:
+    q, k, v, dout = (Tensor(a, requires_grad=True) for a in inputs.attention(sizes))
+
+    def both() -> None:
+        q.grad = k.grad = v.grad = None
+        F.attention(q, k, v, is_causal=True).backward(dout.data)
+
+    return both
+
+
+def layer_norm(sizes: dict, _data: str | None) -> Work:
+    x, weight, bias, dy = (Tensor(a, requires_grad=True) for a in inputs.layer_norm(sizes))
+
+    def both() -> None:
+        x.grad = weight.grad = bias.grad = None
+        F.layer_norm(x, weight, bias).backward(dy.data)
+
+    return both
+
+
+def adam(sizes: dict, _data: str | None) -> Work:
+    weight = Tensor(inputs.normal(sizes["N"]), requires_grad=True)
+    weight.grad = Tensor(inputs.normal(sizes["N"]))
+    return Adam([weight], lr=3e-4).step
+
+
+def generate(sizes: dict, _data: str | None) -> Work:
+    model: Any = presets.build("lab", seed=0)
+    model.eval()
+    return lambda: write(model, np.array([[0]]), max_new_tokens=sizes["words"])
+
+
+def threads() -> int:
+    import numba
+
+    return numba.get_num_threads()
+
+
+def backend() -> str:
+    return kernels.current().name

@@ -1,0 +1,219 @@
+"""The work of each case in PyTorch, as somebody who knows it well would write it: fused attention, fused Adam, no
+copies that could be avoided. The models are the labs' (post-norm), written out in the fewest modules."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from minitransformer.app.bench import inputs
+from minitransformer.positions import positional_encoding
+from minitransformer.presets import LAB
+
+Work = Callable[[], Any]
+
+
+class Attention(nn.Module):
+    def __init__(self, d_model: int, n_heads: int):
+        super().__init__()
+        self.heads = n_heads
+        self.query, self.key_value = nn.Linear(d_model, d_model), nn.Linear(d_model, 2 * d_model)
+        self.out = nn.Linear(d_model, d_model)
+
+    def split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def forward(self, x: Tensor, memory: Tensor, causal: bool, dropout: float) -> Tensor:
+        key, value = self.key_value(memory).chunk(2, -1)
+        q, k, v = (self.split(part) for part in (self.query(x), key, value))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=causal, dropout_p=dropout if self.training else 0.0)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+
+class SelfAttention(Attention):
+    """One product for queries, keys and values."""
+
+    def __init__(self, d_model: int, n_heads: int):
+        nn.Module.__init__(self)
+        self.heads = n_heads
+        self.packed, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x: Tensor, causal: bool, dropout: float) -> Tensor:  # type: ignore[override]
+        q, k, v = (self.split(part) for part in self.packed(x).chunk(3, -1))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=causal, dropout_p=dropout if self.training else 0.0)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    """Encoder block, or decoder block with `cross`; post-norm."""
+
+    def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float, cross: bool = False):
+        super().__init__()
+        self.attention = SelfAttention(d_model, n_heads)
+        self.cross = Attention(d_model, n_heads) if cross else None
+        self.one, self.two = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norms = nn.ModuleList(nn.LayerNorm(d_model) for _ in range(3 if cross else 2))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, causal: bool, memory: Tensor | None = None) -> Tensor:
+        p = self.dropout.p
+        x = self.norms[0](x + self.dropout(self.attention(x, causal, p)))
+        if self.cross is not None and memory is not None:
+            x = self.norms[1](x + self.dropout(self.cross(x, memory, False, p)))
+        hidden = self.dropout(F.relu(self.one(x)))
+        return self.norms[-1](x + self.dropout(self.two(hidden)))
+
+
+class LanguageModel(nn.Module):
+    def __init__(self, outputs: int):
+        super().__init__()
+        d = LAB["d_model"]
+        self.embedding = nn.Embedding(LAB["vocab_size"], d)
+        self.blocks = nn.ModuleList(Block(d, LAB["n_heads"], LAB["d_ff"], 0.0) for _ in range(LAB["n_layers"]))
+        self.head = nn.Linear(d, outputs)
+        table = torch.from_numpy(positional_encoding(LAB["max_len"], d).astype(np.float32))
+        self.register_buffer("positions", table)
+
+    def base(self, ids: Tensor) -> Tensor:
+        x = self.embedding(ids) * math.sqrt(LAB["d_model"]) + self.positions[: ids.shape[1]]
+        for block in self.blocks:
+            x = block(x, True)
+        return x
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.base(ids))
+
+
+class Translator(nn.Module):
+    def __init__(self, **m: Any):
+        super().__init__()
+        d, h, f, p = m["d_model"], m["n_heads"], m["d_ff"], m["dropout"]
+        self.source = nn.Embedding(m["source_vocab"], d)
+        self.target = self.source if m.get("share_embedding") else nn.Embedding(m["target_vocab"], d)
+        self.encoder = nn.ModuleList(Block(d, h, f, p) for _ in range(m["n_encoder"]))
+        self.decoder = nn.ModuleList(Block(d, h, f, p, cross=True) for _ in range(m["n_decoder"]))
+        self.head = nn.Linear(d, m["target_vocab"], bias=not m.get("tie_weights"))
+        if m.get("tie_weights"):
+            self.head.weight = self.target.weight
+        self.scale = math.sqrt(d) if m.get("scale_embedding", True) else 1.0
+        self.dropout = nn.Dropout(p)
+        table = torch.from_numpy(positional_encoding(m["max_len"], d).astype(np.float32))
+        self.register_buffer("positions", table)
+
+    def embed(self, table: nn.Embedding, ids: Tensor) -> Tensor:
+        return self.dropout(table(ids) * self.scale + self.positions[: ids.shape[1]])
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        memory = self.embed(self.source, source)
+        for block in self.encoder:
+            memory = block(memory, False)
+        x = self.embed(self.target, target)
+        for block in self.decoder:
+            x = block(x, True, memory)
+        return self.head(x)
+
+
+def _training(model: nn.Module, forward: Callable, targets: Tensor, compiled: bool, clip=None, ignore=-100) -> Work:
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-4, fused=True)
+
+    def loss() -> Tensor:
+        logits = forward()
+        return F.cross_entropy(logits.flatten(0, -2), targets.flatten(), ignore_index=ignore)
+
+    if compiled:
+        loss = torch.compile(loss)
+
+    def step() -> float:
+        optimizer.zero_grad(set_to_none=True)
+        value = loss()
+        value.backward()
+        if clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        return value.item()
+
+    return step
+
+
+def language_model(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
+    model = LanguageModel(LAB["vocab_size"])
+    ids = torch.from_numpy(inputs.words(sizes["B"], sizes["T"] + 1, 50001))
+    x, y = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
+    return _training(model, lambda: model(x), y, compiled)
+
+
+def padded_language_model(sizes: dict, data: str | None, compiled: bool = False) -> Work:
+    model = LanguageModel(LAB["vocab_size"])
+    ids, targets = (torch.from_numpy(a) for a in inputs.reviews(sizes["B"], data))
+    return _training(model, lambda: model(ids), targets, compiled, ignore=inputs.PAD)
+
+
+def classifier(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
+    model = LanguageModel(2)
+    ids = torch.from_numpy(inputs.words(sizes["B"], sizes["T"], 50001))
+    labels = torch.arange(sizes["B"]) % 2
+    return _training(model, lambda: model.head(model.base(ids)[:, -1]), labels, compiled, clip=0.5)
+
+
+def translator(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
+    options = sizes["model"]
+    model = Translator(**options)
+    source = torch.from_numpy(inputs.words(sizes["B"], sizes["T"], options["source_vocab"]))
+    target = torch.from_numpy(inputs.words(sizes["B"], sizes["T"] + 1, options["target_vocab"]))
+    x, y = target[:, :-1].contiguous(), target[:, 1:].contiguous()
+    return _training(model, lambda: model(source, x), y, compiled)
+
+
+def attention(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
+    q, k, v, dout = (torch.from_numpy(a).requires_grad_() for a in inputs.attention(sizes))
+
+    def both() -> None:
+        q.grad = k.grad = v.grad = None
+        F.scaled_dot_product_attention(q, k, v, is_causal=True).backward(dout)
+
+    return both
+
+
+def layer_norm(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
+    x, weight, bias, dy = (torch.from_numpy(a).requires_grad_() for a in inputs.layer_norm(sizes))
+
+    def both() -> None:
+        x.grad = weight.grad = bias.grad = None
+        F.layer_norm(x, weight.shape, weight, bias).backward(dy)
+
+    return both
+
+
+def adam(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
+    weight = nn.Parameter(torch.from_numpy(inputs.normal(sizes["N"])))
+    weight.grad = torch.from_numpy(inputs.normal(sizes["N"]))
+    return torch.optim.Adam([weight], lr=3e-4, fused=True).step
+
+
+def generate(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
+    """Keys and values are written into arrays that were made once; each word costs one row of every product."""
+    model = LanguageModel(LAB["vocab_size"]).eval()
+    d, heads, layers = LAB["d_model"], LAB["n_heads"], LAB["n_layers"]
+    keys, values = (torch.empty(layers, 1, heads, sizes["words"], d // heads) for _ in range(2))
+
+    @torch.inference_mode()
+    def write() -> list[int]:
+        word, words = torch.tensor([[0]]), []
+        for t in range(sizes["words"]):
+            x = model.embedding(word) * math.sqrt(d) + model.positions[t]
+            for layer, block in enumerate(model.blocks):
+                attention = block.attention
+                q, k, v = (attention.split(part) for part in attention.packed(x).chunk(3, -1))
+                keys[layer, :, :, t], values[layer, :, :, t] = k[:, :, 0], v[:, :, 0]
+                mixed = F.scaled_dot_product_attention(q, keys[layer, :, :, : t + 1], values[layer, :, :, : t + 1])
+                x = block.norms[0](x + attention.out(mixed.transpose(1, 2).flatten(2)))
+                x = block.norms[1](x + block.two(F.relu(block.one(x))))
+            word = model.head(x[:, -1]).argmax(-1, keepdim=True)
+            words.append(int(word))
+        return words
+
+    return write

@@ -1,0 +1,62 @@
+"""One side of a case in a process of its own, so that memory and threads are its own too.
+
+    python -m minitransformer.bench.worker CASE SIDE [DATA]
+
+prepares the work, then answers each line on stdin with one on stdout: the seconds of each unit of a round, or at the
+end the memory it took. A round begins with a unit that is not timed: the other side has just had the cores and their
+caches, which in a training run nobody else has. SIDE is ours, torch or compiled."""
+
+import importlib
+import json
+import resource
+import sys
+import time
+
+from minitransformer.app.bench.cases import CASES
+from minitransformer.errors import UserError
+
+
+def prepare(case_name: str, side: str, data: str | None):
+    case = CASES[case_name]
+    if side == "ours":
+        from minitransformer.app.bench import ours
+
+        return getattr(ours, case.kind)(case.sizes, data)
+    import torch
+
+    from minitransformer.app.bench import torch_peer
+
+    torch.set_num_threads(importlib.import_module("minitransformer.bench.ours").threads())
+    return getattr(torch_peer, case.kind)(case.sizes, data, side == "compiled")
+
+
+def peak_megabytes() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 1024
+
+
+def main(case_name: str, side: str, data: str | None = None) -> None:
+    work, repeats = prepare(case_name, side, data), CASES[case_name].repeats
+    before = peak_megabytes()
+    start = time.perf_counter()
+    for _ in range(2):  # compiles, and fills caches
+        work()
+    print(json.dumps({"ready": time.perf_counter() - start, "before": before}), flush=True)
+    for _line in sys.stdin:
+        work()
+        seconds = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            work()
+            seconds.append(time.perf_counter() - start)
+        print(json.dumps(seconds), flush=True)
+    print(json.dumps({"megabytes": peak_megabytes()}), flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except UserError as error:
+        print(json.dumps({"error": str(error)}), flush=True)

@@ -1,0 +1,255 @@
+"""Measure the engine, side by side with PyTorch where it is installed.
+
+Each case runs ours and the peer in turns, each in a process of its own with the same number of threads, for several
+rounds: best and median, the ratio, the peak memory of each, and the share of the matrix-product rate that NumPy's BLAS
+reached between the rounds. Writes bench.json, bench.png, roofline.png and growth.png to build/bench.
+
+examples:
+  minitransformer bench                       everything (some minutes)
+  minitransformer bench lm adam               two cases
+  minitransformer bench lm --compile          also against torch.compile
+  minitransformer bench --list
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from minitransformer.app.cli.main import add_backend
+from minitransformer.app.tables import table
+from minitransformer.errors import UserError
+
+FOLDER = Path("build/bench")
+EXTRAS = {
+    "start-up": "from nothing to the first training step, kernels cached and not",
+    "profile": "where the training steps spend their time, kernel by kernel",
+    "roofline": "every kernel under what this machine allows",
+    "growth": "time and memory against length and vocabulary",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("case", nargs="*", help="cases to run (default: all); --list shows them")
+    parser.add_argument("--list", action="store_true", help="list the cases and stop")
+    parser.add_argument("--against", choices=("torch", "nothing"), help="the peer (default: torch where installed)")
+    parser.add_argument("--compile", action="store_true", help="add torch.compile as a third contestant")
+    parser.add_argument("--rounds", type=int, help="rounds a case (default: 5 to 15)")
+    parser.add_argument("--data", metavar="DIR", help="folder that holds cls-books-fr: real reviews for lm-padded")
+    parser.add_argument(
+        "--json", metavar="FILE", nargs="?", const="-", help="write the figures here too; - prints them"
+    )
+    add_backend(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from minitransformer.app.bench import machine
+    from minitransformer.app.bench.cases import CASES
+
+    known = {name: case.title for name, case in CASES.items()} | EXTRAS
+    if arguments.list:
+        print(table(("case", "what is measured"), list(known.items())))
+        return 0
+    unknown = [name for name in arguments.case if name not in known]
+    if unknown:
+        raise UserError(f"no case is called {unknown[0]!r}; there are: {', '.join(known)}")
+    sides = ["ours"] + _peers(arguments)
+    if arguments.backend:
+        os.environ["MINITRANSFORMER_BACKEND"] = arguments.backend  # for the worker processes
+    try:
+        FOLDER.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write to {FOLDER}: {error.strerror}; run from a folder you may write to") from None
+    chosen = arguments.case or list(known)
+    report: dict[str, Any] = {"machine": machine.description(), "backend": _backend_line(), "sides": sides, "cases": []}
+    print(f"{report['machine']}; backend {report['backend']}")
+    for name in chosen:
+        if name in CASES:
+            report["cases"].append(_run_case(CASES[name], sides, arguments))
+        else:
+            report[name] = _EXTRA_RUNS[name](report)
+    _tell("")
+    _print_summary(report)
+    _save(report, arguments.json)
+    return 0
+
+
+def _peers(arguments: argparse.Namespace) -> list[str]:
+    installed = importlib.util.find_spec("torch") is not None
+    if not installed and (arguments.against == "torch" or arguments.compile):
+        raise UserError("PyTorch is not installed; pip install torch, or leave --against and --compile out")
+    if not installed:
+        print("PyTorch is not installed: our own figures only", file=sys.stderr)
+    if not installed or arguments.against == "nothing":
+        return []
+    return ["torch", "compiled"] if arguments.compile else ["torch"]
+
+
+def _backend_line() -> str:
+    import kernels
+
+    folder = kernels.current().folder
+    return kernels.current().name + (f" ({folder.device()})" if hasattr(folder, "device") else "")
+
+
+def _tell(text: str) -> None:
+    """One line that is written over, on a terminal; nothing in a file."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text[:110]}", end="", file=sys.stderr, flush=True)
+
+
+def _run_case(case: Any, sides: list[str], arguments: argparse.Namespace) -> dict[str, Any]:
+    from minitransformer.app.bench.machine import bandwidth, sgemm_peak
+    from minitransformer.app.bench.race import race
+
+    contestants, peak = race(case, sides, arguments.data, arguments.rounds, _tell, sgemm_peak)
+    result: dict[str, Any] = {"name": case.name, "title": case.title, "target": case.target}
+    for side in contestants:
+        result[side.name] = {
+            "best": side.best, "median": side.median, "seconds": side.seconds, "megabytes": side.megabytes,
+            "first": side.first,
+        }  # fmt: skip
+    ours = contestants[0]
+    if case.flops is not None:
+        result["gflops"] = case.flops(case.sizes) / ours.best / 1e9
+        result["peak"] = peak
+    if case.name == "generate":
+        result["bandwidth"] = _generation_traffic() * case.sizes["words"] / ours.best / 1e9
+        result["memory"] = bandwidth()
+    for side in contestants[1:]:
+        key = "ratio" if side.name == "torch" else "ratio_compiled"
+        result[key] = side.best / ours.best
+        result[key + "_median"] = side.median / ours.median
+    _tell("")
+    print(_line(result), flush=True)
+    return result
+
+
+def _generation_traffic() -> int:
+    """Bytes of weights that one word of the labs' model must read: all but the embedding table."""
+    from minitransformer import presets
+
+    model = presets.build("lab", seed=None)
+    return 4 * (model.num_parameters() - presets.LAB["vocab_size"] * presets.LAB["d_model"])
+
+
+def _line(result: dict[str, Any]) -> str:
+    parts = [f"{result['title']}: {_time(result['ours']['best'])}"]
+    if "ratio" in result:
+        parts.append(f"PyTorch {_time(result['torch']['best'])}, ratio {result['ratio']:.2f}")
+    if "ratio_compiled" in result:
+        parts.append(f"compiled {_time(result['compiled']['best'])}, ratio {result['ratio_compiled']:.2f}")
+    if "gflops" in result:
+        parts.append(f"{result['gflops']:.0f} GFLOPS = {result['gflops'] / result['peak']:.0%} of sgemm")
+    if "bandwidth" in result:
+        share = f"{result['bandwidth'] / result['memory']:.0%} of the memory's {result['memory']:.0f}"
+        parts.append(f"weights are read at {result['bandwidth']:.0f} GB/s = {share}")
+    return "; ".join(parts)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3f} s" if seconds >= 1 else f"{seconds * 1e3:.2f} ms"
+
+
+def _print_summary(report: dict[str, Any]) -> None:
+    rows = []
+    for r in report["cases"]:
+        peer = r.get("torch")
+        rows.append((
+            r["name"], _time(r["ours"]["best"]), _time(r["ours"]["median"]),
+            _time(peer["best"]) if peer else "", _time(peer["median"]) if peer else "",
+            f"{r['ratio']:.2f}" if peer else "", f"{r['target']:.1f}" if r["target"] else "",
+            f"{r['ours']['megabytes']:.0f}", f"{peer['megabytes']:.0f}" if peer else "",
+            f"{r['gflops'] / r['peak']:.0%}" if "gflops" in r else "",
+        ))  # fmt: skip
+    if rows:
+        header = ("case", "best", "median", "PyTorch", "median", "ratio", "target", "MB", "its MB", "of sgemm")
+        print("\n" + table(header, rows, right=range(1, 10)))
+        print("ratio: PyTorch's best time / ours; MB: peak memory of the whole process")
+
+
+def _start_up(_report: dict[str, Any]) -> dict[str, float]:
+    from minitransformer.app.bench import startup
+
+    _tell("start-up: with an empty cache of kernels")
+    cold = startup.seconds(1, cold=True)
+    startup.seconds(1)  # fills this environment's own cache
+    warm = startup.seconds(3)
+    print(f"start-up, process start to the end of the first training step: {warm:.1f} s; compiling first: {cold:.0f} s")
+    return {"warm": warm, "cold": cold}
+
+
+def _roofline(report: dict[str, Any]) -> dict[str, Any]:
+    from minitransformer.app.bench import charts, machine, roofline
+
+    peak, bandwidth = machine.sgemm_peak(10), machine.bandwidth()
+    points = roofline.measure(_tell)
+    peak = max(peak, machine.sgemm_peak(10))
+    charts.roofline(points, peak, bandwidth, report["machine"], FOLDER / "roofline.png")
+    rows = [
+        (p.kernel, f"{p.intensity:.2f}", f"{p.gflops:.1f}", f"{p.milliseconds:.2f}",
+         f"{p.gflops / min(peak, p.intensity * bandwidth):.0%}") for p in points
+    ]  # fmt: skip
+    _tell("")
+    print(f"\nsgemm {peak:.0f} GFLOPS, memory {bandwidth:.0f} GB/s")
+    print(table(("kernel", "flop/byte", "GFLOPS", "ms", "of the roof"), rows, right=range(1, 5)))
+    return {"peak": peak, "bandwidth": bandwidth, "points": [p._asdict() for p in points]}
+
+
+def _growth(_report: dict[str, Any]) -> list[dict[str, Any]]:
+    from minitransformer.app.bench import charts, growth
+
+    curves = growth.measure(_tell)
+    charts.growth(curves, FOLDER / "growth.png")
+    _tell("")
+    for c in curves:
+        exponents = f"time ~ {c.axis}^{c.exponent(c.seconds):.2f}, memory ~ {c.axis}^{c.exponent(c.megabytes):.2f}"
+        print(f"{c.title}: {exponents} at the end; {c.seconds[-1]:.2f} s, {c.megabytes[-1]:.0f} MB at {c.sizes[-1]:,}")
+    return [c._asdict() for c in curves]
+
+
+def _profile(_report: dict[str, Any]) -> dict[str, Any]:
+    from minitransformer.app.bench import machine, profile
+
+    result: dict[str, Any] = {"peak": machine.sgemm_peak()}
+    for name in profile.STEPS:
+        _tell(f"profile: {name}")
+        total, shares = profile.measure(name)
+        result["peak"] = max(result["peak"], machine.sgemm_peak())
+        result[name] = {"milliseconds": total, "shares": [share._asdict() for share in shares]}
+    _tell("")
+    for name in profile.STEPS:
+        rows = [
+            (s["kernel"], s["calls"] or "", f"{s['milliseconds']:.1f}",
+             f"{s['milliseconds'] / result[name]['milliseconds']:.0%}",
+             f"{s['gflops']:.0f}" if s["gflops"] else "", f"{s['gflops'] / result['peak']:.0%}" if s["gflops"] else "")
+            for s in result[name]["shares"] if s["milliseconds"] > 0.005 * result[name]["milliseconds"]
+        ]  # fmt: skip
+        print(f"\n{name}: {result[name]['milliseconds']:.0f} ms a step; sgemm {result['peak']:.0f} GFLOPS")
+        print(table(("kernel", "calls", "ms", "share", "GFLOPS", "of sgemm"), rows, right=range(1, 6)))
+    return result
+
+
+_EXTRA_RUNS = {"start-up": _start_up, "profile": _profile, "roofline": _roofline, "growth": _growth}
+
+
+def _save(report: dict[str, Any], file: str | None) -> None:
+    from minitransformer.app.bench import charts
+
+    text = json.dumps(report, indent=1)
+    (FOLDER / "bench.json").write_text(text + "\n", encoding="utf-8")
+    if any("ratio" in r for r in report["cases"]):
+        charts.bars(report["cases"], report["machine"], FOLDER / "bench.png")
+    if file == "-":
+        print(text)
+    elif file is not None:
+        try:
+            Path(file).write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UserError(
+                f"cannot write {file}: {error.strerror}; the figures are in {FOLDER / 'bench.json'}"
+            ) from None
+    print(f"\nfigures: {FOLDER}")

@@ -1,0 +1,67 @@
+"""Say to which class a text belongs, and how sure the model is.
+
+With no text, and a model of the built-in language, a few fresh reviews are classified beside their true labels.
+
+examples:
+  minitransformer classify
+  minitransformer classify "I adore this novel." "The plot is hardly original, and I regret it."
+  minitransformer classify --file reviews.txt --model runs/opinions
+  cat reviews.txt | minitransformer classify
+"""
+
+import argparse
+
+from minitransformer.app.cli import texts as _input
+from minitransformer.app.cli import using as _using
+from minitransformer.errors import UserError
+
+WIDTH = 90  # of a text in the table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    _input.add_input(parser, "texts to classify")
+    _using.add_model(parser, "runs/finetune")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import numpy as np
+
+    from minitransformer.app.data import ClassifierBatches
+    from minitransformer.app.tables import table
+    from minitransformer.app.tasks import measures
+    from minitransformer.app.tasks.classifying import names_of
+    from minitransformer.app.tasks.trained import open_model
+
+    texts = _input.texts_from(arguments)
+    trained = open_model(arguments.model, "Classifier")
+    names, wording = names_of(trained.checkpoint), trained.wordings["text"]
+    _using.announce(trained)
+    truth: list[str] = []
+    if not texts:
+        texts, truth = _fresh(trained)
+    _using.note_unknown(wording, texts)
+    ids = [wording.encode(text) for text in texts]
+    max_len = trained.model.config()["max_len"]
+    batches = ClassifierBatches(ids, [0] * len(ids), max_len=max_len, rows=32, shuffle=False)
+    chances = np.zeros((len(texts), len(names)))
+    for batch in batches.epoch():
+        chances[batch.index] = measures.class_probabilities(trained.model, batch.ids, batch.lengths)
+    rows = []
+    for number, text in enumerate(texts):
+        best = int(chances[number].argmax())
+        shown = text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+        rows.append((names[best], f"{chances[number, best]:.1%}", *truth[number : number + 1], shown))
+    header = ("label", "probability", "truth", "text") if truth else ("label", "probability", "text")
+    print(table(header, rows, right=(1,)))
+    return 0
+
+
+def _fresh(trained) -> tuple[list[str], list[str]]:
+    """A few reviews nobody trained on, and their labels."""
+    if not trained.builtin:
+        raise UserError("there is nothing to classify: give texts, --file FILE, or lines through a pipe")
+    from minitransformer.app.language import detokenize
+    from minitransformer.app.tasks import builtin
+
+    drawn = builtin.labelled_reviews(6, builtin.TEST, seed=1)
+    return [detokenize(review.words) for review in drawn], [builtin.LABELS[review.label] for review in drawn]

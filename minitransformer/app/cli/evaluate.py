@@ -1,0 +1,86 @@
+"""Measure a trained model on data it has not seen.
+
+A language model: loss and perplexity, of hidden words if it was trained on those. A classifier: accuracy with its 95 %
+interval (Wilson). A translator: loss, BLEU (sacrebleu) and how many sentences are exactly right. With no DATA, a model
+of the built-in language is measured on fresh text and held against the best that is possible at all; with no model
+named, every default run there is.
+
+examples:
+  minitransformer evaluate
+  minitransformer evaluate --model runs/scratch
+  minitransformer evaluate test.tsv --model runs/opinions
+"""
+
+import argparse
+import os
+import sys
+
+from minitransformer.app.cli import options as _options
+from minitransformer.app.cli import using as _using
+from minitransformer.errors import UserError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", nargs="?", metavar="DATA", help="a file like the one it was trained on")
+    parser.add_argument("--texts", type=_options.whole, metavar="N", help="fresh built-in ones (default: 1000)")
+    parser.add_argument("--seed", type=_options.count, metavar="N", help="of the fresh text (default: 0)")
+    parser.add_argument("--beam", type=_options.whole, metavar="K", help="of a translator (default: greedy)")
+    parser.add_argument("--text-column", metavar="NAME", help="of a table (default: text); a number: no header")
+    parser.add_argument("--label-column", metavar="NAME", help="of a table (default: label); a number: no header")
+    parser.add_argument("--last", action="store_true", help="the last weights of the run, not those best on validation")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    _using.add_model(parser, "every run in runs/pretrain, runs/finetune and runs/translator")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from minitransformer.app.tasks.evaluating import evaluation
+    from minitransformer.app.tasks.trained import COMMANDS, FOLDERS, exists, open_model
+
+    paths = [arguments.model] if arguments.model else [FOLDERS[kind] for kind in FOLDERS if exists(kind)]
+    if not paths:
+        commands = ", ".join(f"`minitransformer {command}`" for command in COMMANDS.values())
+        raise UserError(f"there is no trained model in runs/ yet: make one with {commands}, or name one with --model")
+    if arguments.data is not None and len(paths) > 1:
+        raise UserError(f"which model is {arguments.data} for? name it with --model: {', '.join(paths)}")
+    if arguments.last and arguments.model and not os.path.isdir(arguments.model):
+        raise UserError(f"--last chooses among the weights of a run, and {arguments.model} names some: leave it away")
+    models = [open_model(path, None, which="latest" if arguments.last else "best") for path in paths]
+    if not arguments.model and arguments.data is None:
+        others = [trained for trained in models if not trained.builtin]
+        if len(others) < len(models):
+            models = [trained for trained in models if trained.builtin]
+            for trained in others:
+                print(f"left out: {trained.path}, which needs data of its own (DATA --model RUN)", file=sys.stderr)
+    for trained in models:
+        _refuse_idle(arguments, trained)
+    arguments.texts, arguments.seed = arguments.texts or 1000, arguments.seed or 0
+    reports = {}
+    for number, trained in enumerate(models):
+        if not arguments.json:
+            print("\n" * bool(number), end="", flush=True)
+            _using.announce(trained)
+        measured = evaluation(trained, arguments)
+        reports[trained.path] = measured.values
+        if not arguments.json:
+            _options.report(measured.lines)
+    if arguments.json:
+        import json
+
+        print(json.dumps(reports, indent=2))
+    return 0
+
+
+def _refuse_idle(arguments: argparse.Namespace, trained) -> None:
+    """Options that would do nothing for this model, if it is the only one."""
+    from minitransformer.app.tasks.runs import NAMES
+
+    if arguments.data is not None and (idle := _options.given(arguments, "texts", "seed")):
+        raise UserError(f"{idle[0]} is about fresh built-in text: leave it away, or do without DATA")
+    if arguments.data is None and (idle := _options.given(arguments, "text_column", "label_column")):
+        raise UserError(f"{idle[0]} is about data of your own: give DATA, or leave it away")
+    if not arguments.model and arguments.data is None:
+        return  # each has some use for one of the models
+    of = {"beam": ("Translator",), "text_column": ("LanguageModel", "Classifier"), "label_column": ("Classifier",)}
+    for name, kinds in of.items():
+        if trained.kind not in kinds and (idle := _options.given(arguments, name)):
+            raise UserError(f"{idle[0]} is nothing that {NAMES[trained.kind]} has use for: leave it away")

@@ -1,0 +1,126 @@
+"""Let a language model write. The words appear as they are chosen.
+
+examples:
+  minitransformer generate
+  minitransformer generate "I read this novel" --count 3
+  minitransformer generate --temperature 1.2 --top-p 0.9 --seed 7
+  minitransformer generate "The author" --beam 4
+"""
+
+import argparse
+import sys
+
+from minitransformer.app.cli import options as _options
+from minitransformer.app.cli import texts as _input
+from minitransformer.app.cli import using as _using
+from minitransformer.errors import UserError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("prompt", nargs="?", default="", help="how the text begins (default: anything)")
+    parser.add_argument("--count", type=_options.whole, default=1, metavar="N", help="how many texts (default: 1)")
+    parser.add_argument("--length", type=_options.whole, metavar="N", help="at most so many new words or pieces")
+    how = parser.add_argument_group("how words are chosen")
+    how.add_argument("--temperature", type=_options.positive, metavar="X", help="0.8; lower is safer, higher is wilder")
+    how.add_argument("--top-k", type=_options.whole, metavar="K", help="draw from the K likeliest words only")
+    how.add_argument(
+        "--top-p", type=_options.part, metavar="P", help="draw from the fewest words that reach P together"
+    )
+    how.add_argument("--greedy", action="store_true", help="always the likeliest word")
+    how.add_argument("--beam", type=_options.whole, metavar="K", help="search for the likeliest texts with K beams")
+    how.add_argument("--no-repeat", type=_options.whole, default=0, metavar="N", help="no N words in a row come twice")
+    how.add_argument(
+        "--seed", type=_options.count, metavar="N", help="same seed, same text (default: another each time)"
+    )
+    _using.add_model(parser, "runs/pretrain")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from minitransformer.app.data import Tokenizer
+    from minitransformer.app.tasks.trained import open_model
+    from minitransformer.app.training.checkpoints import CheckpointError
+
+    drawn = {name: getattr(arguments, name) for name in ("temperature", "top_k", "top_p")}
+    if (arguments.greedy or arguments.beam) and any(value is not None for value in drawn.values()):
+        raise UserError("--greedy and --beam choose the likeliest words: leave out --temperature, --top-k and --top-p")
+    if arguments.greedy and arguments.beam:
+        raise UserError("--greedy and --beam: give one or the other")
+    prompt = _input.checked(arguments.prompt)
+    trained = open_model(arguments.model, "LanguageModel")
+    if not trained.model.config()["causal"]:
+        found = "holds a model that fills in hidden words and cannot go on with a text"
+        advice = "name a run of `minitransformer pretrain` without --objective"
+        raise CheckpointError(trained.path, found, advice)
+    wording, max_len = trained.wordings["text"], trained.model.config()["max_len"]
+    _using.announce(trained)
+    _using.note_unknown(wording, [prompt] if prompt.strip() else [])
+    ids = [Tokenizer.sos, *wording.encode(prompt, whole=False)]
+    if len(ids) >= max_len:
+        raise UserError(f"a prompt of {len(ids) - 1} words fills the model's {max_len} positions: shorten it")
+    if arguments.length is not None and len(ids) + arguments.length > max_len:
+        raise UserError(f"--length {arguments.length}: after this prompt there is room for {max_len - len(ids)} words")
+    options = {
+        "max_new_tokens": arguments.length,
+        "eos": Tokenizer.eos,
+        "no_repeat": arguments.no_repeat,
+        "suppress": (Tokenizer.sos, Tokenizer.pad),
+    }
+    if arguments.beam:
+        _search(trained, ids, arguments, options)
+    else:
+        _stream(trained, ids, arguments, options)
+    return 0
+
+
+def _stream(trained, ids: list[int], arguments: argparse.Namespace, options: dict) -> None:
+    """One text after the other, word by word."""
+    import secrets
+
+    from minitransformer.decoding import stream
+
+    seed = arguments.seed
+    if not arguments.greedy:
+        options |= {"sample": True, "top_k": arguments.top_k, "top_p": arguments.top_p}
+        options["temperature"] = 0.8 if arguments.temperature is None else arguments.temperature
+        if seed is None:
+            seed = secrets.randbelow(10_000)
+            print(f"seed {seed}", file=sys.stderr, flush=True)
+    for number in range(1 if arguments.greedy else arguments.count):
+        page = _Page(trained.wordings["text"])
+        page.show(ids[1:])
+        written = ids[1:]
+        for words in stream(trained.model, [ids], seed=(seed or 0) + number, **options):
+            written = [*written, int(words[0])]
+            page.show(written)
+        page.end()
+
+
+class _Page:
+    """A text that grows on the terminal."""
+
+    def __init__(self, wording) -> None:
+        self.wording, self.shown, self.text = wording, "", ""
+
+    def show(self, ids: list[int]) -> None:
+        """Adds what is new. Half a character, spelt in bytes, waits for its other half."""
+        self.text = self.wording.decode(ids)
+        ready = self.text.rstrip("\ufffd")
+        if ready.startswith(self.shown):
+            print(ready[len(self.shown) :], end="", flush=True)
+            self.shown = ready
+
+    def end(self) -> None:
+        if self.text != self.shown:  # later pieces changed earlier text: show it as it is now
+            print(f"\n{self.text}" if not self.text.startswith(self.shown) else self.text[len(self.shown) :], end="")
+        print(flush=True)
+
+
+def _search(trained, ids: list[int], arguments: argparse.Namespace, options: dict) -> None:
+    """The likeliest whole texts, best first."""
+    from minitransformer.decoding import beam_search
+
+    beams = max(arguments.beam, arguments.count)
+    found = beam_search(trained.model, [ids], beams=beams, **options)[0]
+    for hypothesis in found[: arguments.count]:
+        text = trained.wordings["text"].decode([*ids[1:], *hypothesis.tokens])
+        print(text if arguments.count == 1 else f"{hypothesis.log_prob:8.2f}  {text}", flush=True)

@@ -1,0 +1,48 @@
+"""Texts from the command line, a file or a pipe."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from minitransformer.app.data import DataError, read_documents
+from minitransformer.app.data.readers.lines import MAX_LINE_BYTES, decode_line
+from minitransformer.errors import UserError
+
+STDIN = "<stdin>"
+
+
+def add_input(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("text", nargs="*", help=f"{what}, each in quotes (default: lines from a pipe)")
+    parser.add_argument("--file", metavar="FILE", help="read them from a file: lines, .tsv, .csv, .jsonl or .spm")
+
+
+def texts_from(arguments: argparse.Namespace) -> list[str]:
+    """What the user gave, one way or another; nothing at all is an empty list."""
+    if arguments.file is not None:
+        if arguments.text:
+            raise UserError("texts on the command line and --file: give one or the other")
+        return read_documents(arguments.file)
+    if arguments.text:
+        return [checked(text) for text in arguments.text if text.strip()]
+    return [] if sys.stdin is None or sys.stdin.isatty() else _piped()
+
+
+def checked(text: str) -> str:
+    """Python smuggles bytes that are not UTF-8 through the command line as lone surrogates."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UserError(f"{text!r} is not UTF-8: set your terminal to UTF-8, or use --file") from None
+    return text
+
+
+def _piped() -> list[str]:
+    lines = []
+    for number, raw in enumerate(sys.stdin.buffer, 1):
+        if len(raw) > MAX_LINE_BYTES:
+            raise DataError(STDIN, number, f"{len(raw)} bytes in a line", "shorter lines", "cut it into lines")
+        line = decode_line(STDIN, number, raw.rstrip(b"\r\n")).strip()
+        if line:
+            lines.append(line)
+    return lines

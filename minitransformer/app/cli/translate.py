@@ -1,0 +1,55 @@
+"""Translate sentences.
+
+With no sentence, and a model of the built-in language, a few fresh sentences are translated.
+
+examples:
+  minitransformer translate
+  minitransformer translate "I have a red car." "The cat does not eat."
+  minitransformer translate --file english.txt --beam 4 --model runs/french
+  echo "We sleep." | minitransformer translate
+"""
+
+import argparse
+import sys
+
+from minitransformer.app.cli import options as _options
+from minitransformer.app.cli import texts as _input
+from minitransformer.app.cli import using as _using
+from minitransformer.errors import UserError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    _input.add_input(parser, "sentences to translate")
+    parser.add_argument("--beam", type=_options.whole, default=1, metavar="K", help="beams (default: 1, greedy)")
+    _using.add_model(parser, "runs/translator")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from minitransformer.app.tasks.trained import open_model
+    from minitransformer.app.tasks.translating import translations
+
+    sentences = _input.texts_from(arguments)
+    trained = open_model(arguments.model, "Translator")
+    _using.announce(trained)
+    demonstration = not sentences
+    if demonstration:
+        sentences = _fresh(trained)
+    _using.note_unknown(trained.wordings["source"], sentences)
+    found = translations(trained.model, trained.wordings, sentences, beams=arguments.beam)
+    # beside its source where a person compares, alone where a program reads
+    beside = demonstration or (sys.stdout.isatty() and len(sentences) > 1)
+    width = max(map(len, sentences)) if beside else 0
+    for sentence, ids in zip(sentences, found, strict=True):
+        text = trained.wordings["target"].decode(ids)
+        print(f"{sentence:{width}}  {text}" if beside else text, flush=True)
+    return 0
+
+
+def _fresh(trained) -> list[str]:
+    """A few sentences nobody trained on."""
+    if not trained.builtin:
+        raise UserError("there is nothing to translate: give sentences, --file FILE, or lines through a pipe")
+    from minitransformer.app.language import detokenize, pairs
+    from minitransformer.app.tasks import builtin
+
+    return [detokenize(pair.english) for pair in pairs().sample(6, builtin.seed_of(builtin.TEST, 1))]

@@ -1,0 +1,33 @@
+"""What the commands that use a trained model have in common."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from minitransformer.app.cli.main import add_backend
+
+if TYPE_CHECKING:
+    from minitransformer.app.tasks.trained import Trained
+    from minitransformer.app.tasks.wording import Wording
+
+
+def add_model(parser: argparse.ArgumentParser, folder: str) -> None:
+    help = f"folder of a run, or one of its step-*.json files (default: {folder})"
+    parser.add_argument("--model", metavar="RUN", help=help)
+    add_backend(parser)
+
+
+def announce(trained: Trained) -> None:
+    """Which checkpoint is used, on stderr: the result alone goes down a pipe."""
+    print(f"using {trained.path} ({trained.checkpoint.step:,} steps)", file=sys.stderr, flush=True)
+
+
+def note_unknown(wording: Wording, texts: Sequence[str]) -> None:
+    """Words the model cannot know are worth a warning: its answer does not depend on them."""
+    unknown = list(dict.fromkeys(word for text in texts for word in wording.unknown(text)))
+    if unknown:
+        shown = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
+        print(f"note: the model has never seen: {shown}", file=sys.stderr, flush=True)

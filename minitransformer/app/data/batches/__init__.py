@@ -1,0 +1,1 @@
+"""Texts of different lengths, brought together in arrays."""

@@ -1,0 +1,1 @@
+"""Text files of many formats, read with errors that name the line."""

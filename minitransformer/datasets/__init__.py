@@ -1,8 +1,0 @@
-"""Real data by name: fetched once, checked, and written as files that the training commands take."""
-
-from .folders import Dataset, cache, fetch, record_of
-from .imdb import IMDB
-
-KNOWN: dict[str, Dataset] = {dataset.name: dataset for dataset in (IMDB,)}
-
-__all__ = ["KNOWN", "Dataset", "cache", "fetch", "record_of"]

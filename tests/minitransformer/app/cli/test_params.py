@@ -1,0 +1,52 @@
+"""The command `params`: the table adds up, and shows the known figures."""
+
+import json
+from argparse import ArgumentParser
+
+import pytest
+
+from minitransformer.app.cli import params
+from minitransformer.errors import UserError
+from minitransformer.presets import PRESETS, build
+
+
+def run(*arguments, capsys):
+    parser = ArgumentParser()
+    params.add_arguments(parser)
+    assert params.run(parser.parse_args(arguments)) == 0
+    return capsys.readouterr().out
+
+
+def test_the_labs_figures(capsys):
+    out = run("--preset", "lab", capsys=capsys)
+    for figure in ("21,018,401", "10,000,200", "4 × 242,000", "968,000", "4 × 160,800", "4 × 80,400", "4 × 800",
+                   "10,050,201"):  # fmt: skip
+        assert figure in out
+    assert "10,968,602" in run("--preset", "lab", "--head", "classifier", capsys=capsys)
+
+
+def test_the_papers_base_model(capsys):
+    report = json.loads(run("--preset", "base", "--json", capsys=capsys))
+    parts = {part["part"]: part["parameters"] for part in report["parts"]}
+    C, F, V, attention = 512, 2048, 37000, 4 * 512 * 512 + 4 * 512
+    assert parts["source embedding"] == V * C and parts["head"] == V
+    assert parts["encoder layers"] == 6 * (attention + 2 * C * F + F + C + 4 * C)
+    assert parts["decoder layers"] == 6 * (2 * attention + 2 * C * F + F + C + 6 * C)
+    assert 63e6 < report["total"] < 65e6
+    assert "head.weight is source_embedding.weight: counted once" in run("--preset", "base", capsys=capsys)
+
+
+@pytest.mark.parametrize("preset, head", [(preset, head) for preset, heads in PRESETS.items() for head in heads])
+def test_parts_add_up_to_the_total(preset, head):
+    model = build(preset, head, seed=None)
+    outer = [number for part, _, number in params.count_parts(model) if not part.startswith(" ")]
+    inner = [number for part, _, number in params.count_parts(model) if part.startswith(" ")]
+    layers = [number for part, _, number in params.count_parts(model) if part.endswith("layers")]
+    assert sum(outer) == model.num_parameters() and sum(inner) == sum(layers)
+
+
+def test_a_head_that_is_not_there():
+    parser = ArgumentParser()
+    params.add_arguments(parser)
+    with pytest.raises(UserError, match="preset 'base' has no head 'classifier', only: lm"):
+        params.run(parser.parse_args(["--preset", "base", "--head", "classifier"]))
