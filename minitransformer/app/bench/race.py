@@ -33,7 +33,7 @@ class Side:
 
 class _Worker:
     def __init__(self, case: Case, side: str, data: str | None):
-        command = [sys.executable, "-m", "minitransformer.bench.worker", case.name, side]
+        command = [sys.executable, "-m", "minitransformer.app.bench.worker", case.name, side]
         self.case, self.side = case, Side(side)
         self.process = subprocess.Popen(
             command + ([data] if data else []),

@@ -1,6 +1,6 @@
 """From nothing to the first training step of the labs' model: with compiled kernels in the cache, and without.
 
-python -m minitransformer.bench.startup     takes that step and ends"""
+python -m minitransformer.app.bench.startup     takes that step and ends"""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ def seconds(tries: int, cold: bool = False) -> float:
         with tempfile.TemporaryDirectory() as empty:
             environment = {**os.environ, "NUMBA_CACHE_DIR": empty} if cold else dict(os.environ)
             start = time.perf_counter()
-            command = [sys.executable, "-m", "minitransformer.bench.startup"]
+            command = [sys.executable, "-m", "minitransformer.app.bench.startup"]
             subprocess.run(command, env=environment, check=True, stderr=subprocess.DEVNULL)
             best = min(best, time.perf_counter() - start)
     return best

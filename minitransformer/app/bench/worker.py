@@ -1,6 +1,6 @@
 """One side of a case in a process of its own, so that memory and threads are its own too.
 
-    python -m minitransformer.bench.worker CASE SIDE [DATA]
+    python -m minitransformer.app.bench.worker CASE SIDE [DATA]
 
 prepares the work, then answers each line on stdin with one on stdout: the seconds of each unit of a round, or at the
 end the memory it took. A round begins with a unit that is not timed: the other side has just had the cores and their
@@ -26,7 +26,7 @@ def prepare(case_name: str, side: str, data: str | None):
 
     from minitransformer.app.bench import torch_peer
 
-    torch.set_num_threads(importlib.import_module("minitransformer.bench.ours").threads())
+    torch.set_num_threads(importlib.import_module("minitransformer.app.bench.ours").threads())
     return getattr(torch_peer, case.kind)(case.sizes, data, side == "compiled")
 
 

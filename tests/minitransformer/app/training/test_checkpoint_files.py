@@ -204,7 +204,7 @@ def test_a_full_disk_under_the_metrics(tmp_path, monkeypatch):
 def test_the_json_is_readable_and_complete(tmp_path):
     tiny_run(tmp_path / "run", steps=6, settings={"data": "built-in"})
     document = json.loads((tmp_path / "run" / "step-00000006.json").read_text())
-    assert document["version"] == 1
+    assert document["version"] == 2
     assert (document["step"], document["epoch"], document["batch"]) == (6, 0, 6)
     assert document["model"]["kind"] == "LanguageModel"
     assert document["optimizer"]["kind"] == "Adam"

@@ -190,7 +190,7 @@ def test_arrays_that_do_not_fit(run, name, array, message):
     [
         (lambda document: [document], "holds a JSON list, not an object"),
         (lambda document: {"vocabulary": []}, "is JSON, but not a checkpoint of minitransformer"),
-        (set_at("version", 2), r"written by a newer minitransformer \(format 2; this one reads up to 1\); upgrade"),
+        (set_at("version", 3), r"written by a newer minitransformer \(format 3; this one reads up to 2\); upgrade"),
         (set_at("version", "1"), "no valid version"),
         (set_at("step", True), "has bool as 'step'"),
         (set_at("step", -3), "negative"),
