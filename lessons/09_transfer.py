@@ -138,7 +138,7 @@ def base_forgotten(engine):
 
     def change(_):
         def from_language_model(lm, n_classes=2, seed=0):
-            return Classifier(**lm.base_config() | {"n_classes": n_classes, "seed": seed})
+            return Classifier(lm.config, n_classes=n_classes, seed=seed)
 
         return from_language_model
 
@@ -156,7 +156,7 @@ def bits(model):
 
 def copy_of(model, dtype="float32"):
     """The same language model, in another precision if asked for."""
-    copied = LanguageModel(**model.config() | {"dtype": dtype})
+    copied = LanguageModel(model.config, dtype=dtype)
     copied.load_state_dict(model.state_dict())
     return copied
 
@@ -241,11 +241,11 @@ def generate_loop(trial):
         for session in (fast, slow):
             session.append(again.argmax(axis=1))
     delta, rng = 1e-7, np.random.default_rng(0)
-    noisy = LanguageModel(**model.config())
+    noisy = LanguageModel(model.config)
     noisy.load_state_dict({n: w * (1 + delta * rng.uniform(-1, 1, w.shape)) for n, w in model.state_dict().items()})
     with no_grad():
         response = float(abs(noisy(slow.tokens).numpy() - model(slow.tokens).numpy()).max()) / delta
-    longest = max(model.config()["d_ff"], slow.tokens.shape[1])  # of all sums: the feed-forward's, or attention's
+    longest = max(model.config.d_ff, slow.tokens.shape[1])  # of all sums: the feed-forward's, or attention's
     bound = 2 * response * longest * 2.0**-53
     trial.check(worst <= bound, f"scores of {8 * words} words with and without the cache differ by {worst:.1e} at most "
                 f"(bound {bound:.1e})")  # fmt: skip
@@ -315,7 +315,7 @@ def fine_tune(model, documents, labels, epochs, seed, held=test, rows=8, lr=5e-3
 
 
 def fresh(seed, like=lm):
-    return Classifier(**like.base_config() | {"seed": seed})
+    return Classifier(like.config, seed=seed)
 
 
 @lesson.remember

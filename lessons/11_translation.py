@@ -347,12 +347,12 @@ def growth(run):
 
 
 def drawn_anew(run, seed):
-    return Translator(**run.model.config() | {"seed": seed})
+    return Translator(run.model.config, seed=seed)
 
 
 def untouched(run):
     """The weights that are, bit for bit, what they were before training."""
-    before = dict(drawn_anew(run, run.model.config()["seed"]).named_parameters())
+    before = dict(drawn_anew(run, run.model.config.seed).named_parameters())
     return [name for name, w in run.model.named_parameters() if np.array_equal(w.numpy(), before[name].numpy())]
 
 

@@ -19,7 +19,8 @@ def refuse_foreign(name: str) -> None:
 refuse_foreign("kernels")
 refuse_foreign("autograd")
 
+from minitransformer.config import Config  # noqa: E402
 from minitransformer.models import Bert, Classifier, LanguageModel, Translator  # noqa: E402 - after the check above
 from minitransformer.positions import positional_encoding  # noqa: E402
 
-__all__ = ["Bert", "Classifier", "LanguageModel", "Translator", "positional_encoding"]
+__all__ = ["Bert", "Classifier", "Config", "LanguageModel", "Translator", "positional_encoding"]

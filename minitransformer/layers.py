@@ -7,13 +7,10 @@ V vocabulary. All layers work on (B, T, C). `init` makes the weights; a layer on
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
 import autograd.functional as F
 from autograd import Tensor
-from kernels.contract import ACTIVATIONS
+from minitransformer.config import Config
 from minitransformer.module import Init, Module
-from minitransformer.word_sample import WordSample
 
 
 class Dropout(Module):
@@ -57,21 +54,6 @@ class Head(Linear):
     def loss(self, x: Tensor, targets: Any, ignore_index: int | None = None, label_smoothing: float = 0.0) -> Tensor:
         """Mean cross-entropy of the scores, which are never stored whole.   x (..., C); targets (...)"""
         return F.linear_cross_entropy(x, self.weight, self.bias, targets, ignore_index, label_smoothing)
-
-    def sampled_loss(
-        self, x: Tensor, targets: Any, sample: WordSample, seed: int, ignore_index: int | None = None
-    ) -> Tensor:
-        """To train by: a rough estimate of `loss` for which only the words of a sample are scored.
-
-        x (..., C); targets (...)"""
-        targets = np.asarray(targets)
-        kept = targets != ignore_index
-        drawn = sample.draw(targets[kept], seed)
-        words = x.backend.asarray(drawn.words)
-        bias = F.index(self.bias, words) - Tensor(drawn.log_q.astype(x.dtype), backend=x.backend)
-        places = np.where(kept, drawn.places[np.where(kept, targets, 0)], -1)
-        estimate = F.linear_cross_entropy(x, F.embedding(self.weight, words), bias, places, -1)
-        return estimate - float(drawn.log_q[places[kept]].mean())  # a constant: it changes no gradient
 
 
 class Embedding(Module):
@@ -164,11 +146,14 @@ class MultiheadAttention(Module):
 class _Layer(Module):
     """What encoder and decoder layers share: sublayers in residual branches, and the feed-forward one."""
 
-    norm_first: bool
     dropout: Dropout
-    linear1: Linear
-    linear2: Linear
-    activation: str
+
+    def __init__(self, config: Config):
+        self.norm_first, self.activation = config.norm_first, config.activation
+
+    def _make_feed_forward(self, config: Config, init: Init) -> None:
+        self.linear1 = Linear(config.d_model, config.d_ff, init=init)
+        self.linear2 = Linear(config.d_ff, config.d_model, init=init)
 
     def _residual(self, x: Tensor, norm: LayerNorm, sublayer: Any, only: Any = None) -> Tensor:
         """norm(x + sublayer(x)), the original; or x + sublayer(norm(x)), which leaves the way through untouched.
@@ -177,13 +162,6 @@ class _Layer(Module):
         if self.norm_first:
             return here + self.dropout(sublayer(norm(x)))
         return norm(here + self.dropout(sublayer(x)))
-
-    def _make_feed_forward(self, d_model: int, d_ff: int, activation: str, init: Init) -> None:
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, not {activation!r}")
-        self.activation = activation
-        self.linear1 = Linear(d_model, d_ff, init=init)
-        self.linear2 = Linear(d_ff, d_model, init=init)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         """linear2(dropout(activation(linear1(x)))); one fused step when nothing is dropped in between."""
@@ -196,23 +174,13 @@ class _Layer(Module):
 class EncoderLayer(_Layer):
     """Self-attention, then feed-forward. The names are those of torch.nn.TransformerEncoderLayer."""
 
-    def __init__(
-        self,
-        d_model: int,
-        n_heads: int,
-        d_ff: int,
-        dropout: float = 0.0,
-        activation: str = "relu",
-        norm_first: bool = False,
-        *,
-        init: Init | None = None,
-    ):
+    def __init__(self, config: Config, *, init: Init | None = None):
         init = init or Init()
-        self.norm_first = norm_first
-        self.self_attn = MultiheadAttention(d_model, n_heads, dropout, init=init)
-        self._make_feed_forward(d_model, d_ff, activation, init)
-        self.norm1, self.norm2 = LayerNorm(d_model, init=init), LayerNorm(d_model, init=init)
-        self.dropout = Dropout(dropout, init=init)
+        super().__init__(config)
+        self.self_attn = MultiheadAttention(config.d_model, config.n_heads, config.dropout, init=init)
+        self._make_feed_forward(config, init)
+        self.norm1, self.norm2 = (LayerNorm(config.d_model, init=init) for _ in range(2))
+        self.dropout = Dropout(config.dropout, init=init)
 
     def forward(
         self,
@@ -240,25 +208,14 @@ class DecoderLayer(_Layer):
     """Causal self-attention, attention to the encoder's output, feed-forward. The names are those of
     torch.nn.TransformerDecoderLayer."""
 
-    def __init__(
-        self,
-        d_model: int,
-        n_heads: int,
-        d_ff: int,
-        dropout: float = 0.0,
-        activation: str = "relu",
-        norm_first: bool = False,
-        *,
-        init: Init | None = None,
-    ):
+    def __init__(self, config: Config, *, init: Init | None = None):
         init = init or Init()
-        self.norm_first = norm_first
-        self.self_attn = MultiheadAttention(d_model, n_heads, dropout, init=init)
-        self.multihead_attn = MultiheadAttention(d_model, n_heads, dropout, init=init)
-        self._make_feed_forward(d_model, d_ff, activation, init)
-        self.norm1, self.norm2 = LayerNorm(d_model, init=init), LayerNorm(d_model, init=init)
-        self.norm3 = LayerNorm(d_model, init=init)
-        self.dropout = Dropout(dropout, init=init)
+        super().__init__(config)
+        self.self_attn = MultiheadAttention(config.d_model, config.n_heads, config.dropout, init=init)
+        self.multihead_attn = MultiheadAttention(config.d_model, config.n_heads, config.dropout, init=init)
+        self._make_feed_forward(config, init)
+        self.norm1, self.norm2, self.norm3 = (LayerNorm(config.d_model, init=init) for _ in range(3))
+        self.dropout = Dropout(config.dropout, init=init)
 
     def forward(
         self,
@@ -309,3 +266,12 @@ class Stack(Module):
                 options["only"] = only
             x = layer(x, *arguments, cache=None if caches is None else caches[number], **options)
         return x if self.norm is None else self.norm(x)
+
+
+def encoder(n_layers: int, config: Config, *, init: Init) -> Stack:
+    """The stack of encoder layers that serves every model."""
+    return Stack([EncoderLayer(config, init=init) for _ in range(n_layers)], config.d_model, init=init)
+
+
+def decoder(n_layers: int, config: Config, *, init: Init) -> Stack:
+    return Stack([DecoderLayer(config, init=init) for _ in range(n_layers)], config.d_model, init=init)

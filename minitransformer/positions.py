@@ -4,9 +4,8 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
+from minitransformer.config import POSITIONS
 from minitransformer.module import Init, Module
-
-KINDS = ("sinusoidal", "learned")
 
 
 def positional_encoding(n_positions: int, d_model: int) -> np.ndarray:
@@ -28,8 +27,8 @@ class Positions(Module):
     """A vector for each position: the fixed waves, or a table that is learned like the word embeddings."""
 
     def __init__(self, max_len: int, d_model: int, kind: str = "sinusoidal", *, init: Init):
-        if kind not in KINDS:
-            raise ValueError(f"positions must be one of {', '.join(KINDS)}, not {kind!r}")
+        if kind not in POSITIONS:
+            raise ValueError(f"positions must be one of {', '.join(POSITIONS)}, not {kind!r}")
         self.max_len = max_len
         if kind == "learned":
             self.weight: Tensor = init.uniform(0.1, max_len, d_model)

@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from minitransformer.presets import LAB_TRANSLATOR
+
 from lessons import faults
 from lessons.results.figures import environment, save_figure
 from lessons.results.report import script
@@ -32,7 +34,6 @@ from minitransformer.app.training.checkpoints.files import replacing
 from minitransformer.decoding import generate
 from minitransformer.models import Translator
 from minitransformer.optim import Adam, warmup_cosine
-from minitransformer.presets import LAB_TRANSLATOR
 
 NAME = "faulty"
 STEPS, WARMUP, ROWS, LR, CLIP, VOCABULARY = 1500, 150, 64, 1e-3, 1.0, 8000
@@ -90,7 +91,7 @@ def trained(fault: str, given: Corpus) -> dict[str, Any]:
         references = [french for _, french in given.valid]
         rows = _translated(model, given, [english for english, _ in given.valid])
         sides = encode_pairs((given.wordings["source"], given.wordings["target"]), given.valid)
-        held = TranslationBatches(*sides, max_len=model.config()["max_len"], rows=ROWS, shuffle=False)
+        held = TranslationBatches(*sides, max_len=model.config.max_len, rows=ROWS, shuffle=False)
         valid = translator_loss(model, held.epoch())["loss"]
         said = _translated(model, given, [SENTENCES[number] for number in SHOWN])
     decode = given.wordings["target"].decode

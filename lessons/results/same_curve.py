@@ -195,7 +195,7 @@ def settings_of(options: argparse.Namespace, model: Any, texts: list[str]) -> di
     return {
         "preset": "lab",
         "weights": model.num_parameters(),
-        "vocabulary": model.config()["vocab_size"],
+        "vocabulary": model.config.vocab_size,
         "dtype": "float32",
         "rows": ROWS,
         "max_len": MAX_LEN,

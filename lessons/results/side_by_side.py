@@ -53,7 +53,7 @@ def nudged(model: Any, seed: int) -> Any:
     for name, array in weights.items():
         sign = rng.integers(0, 2, array.shape, dtype=np.int8) * 2 - 1
         weights[name] = (array * (1 + sign * 2.0**-24)).astype(np.float32)
-    other = type(model).from_config(model.config())
+    other = type(model)(model.config)
     other.load_state_dict(weights)
     return other
 

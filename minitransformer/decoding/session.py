@@ -36,7 +36,7 @@ class Session:
         self.memory: Tensor | None = None
         self.memory_lengths: np.ndarray | None = None
         self.vocabulary = model.head.weight.shape[0]
-        limit = model.config()["max_len"]
+        limit = model.config.max_len
         if isinstance(model, Translator):
             with self:
                 self.memory = model.encode(ids, lengths)

@@ -1,39 +1,40 @@
-"""What all models share: their configuration, their random state, and the embedding of words at positions."""
+"""What all models share: their configuration, their random state, and words at positions as vectors."""
 
+import inspect
 import math
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from autograd import Tensor
-from minitransformer.layers import Embedding, EncoderLayer, Stack
-from minitransformer.models.inputs import counts
+from minitransformer.config import Config, field_named, names_of
+from minitransformer.layers import Embedding
 from minitransformer.module import Init, Module
 from minitransformer.positions import Positions
 
 
 class Model(Module):
-    """A whole network. `init` makes its weights and its dropout masks."""
+    """A whole network, made of a Config or of its settings: LanguageModel(config), LanguageModel(vocab_size=...).
 
-    init: Init
+    `config` says what it is; `init` makes its weights and its dropout masks."""
 
-    def __init__(self, arguments: dict[str, Any]):
-        """arguments: `locals()` of the subclass's constructor, so that `config` has each of them, and none is
-        forgotten."""
-        self._config = {name: value for name, value in arguments.items() if name not in ("self", "__class__")}
-        self._config["dtype"] = np.dtype(self._config["dtype"]).name
-        not_sizes = ("dropout", "seed", "dtype", "activation", "positions", "pooling")
-        counts(**{n: v for n, v in self._config.items() if n not in not_sizes and not isinstance(v, bool)})
-        self.init = Init(self._config["seed"], self._config["dtype"])
+    kind: str  # which fields of Config it has
+    kinds: dict[str, type["Model"]] = {}  # all there are, by name: a checkpoint says which one it holds
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments; numbers, strings and booleans, ready for JSON."""
-        return {name: value.item() if isinstance(value, np.generic) else value for name, value in self._config.items()}
+    def __init_subclass__(cls) -> None:
+        Model.kinds[cls.__name__] = cls
+        usual = {name: field_named(name).default for name in names_of(cls.kind)}
+        cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what help() shows
+            [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=usual[name]) for name in usual]
+        )
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """A fresh model with these arguments; load_state_dict brings the weights."""
-        return cls(**config)
+    def __init__(self, *sizes: Any, **settings: Any):
+        self.config = Config.of(self.kind, *sizes, **settings)
+        self.init = Init(self.config.seed, self.config.dtype)
+
+    def settings(self) -> dict[str, Any]:
+        """What its constructor was given or took for granted, by name, ready for JSON."""
+        return self.config.settings(self.kind)
 
     def rng_state(self) -> dict[str, int]:
         """Where the sequence of dropout masks stands."""
@@ -49,24 +50,16 @@ class Model(Module):
 class TokenEmbedding(Embedding):
     """A vector for each word plus one for its position.   ids (B, T) → (B, T, C)
 
-    scale multiplies the words by √C, so that they are not drowned by waves of size 1."""
+    With `scale_embedding` words are multiplied by √C, so that they are not drowned by waves of size 1."""
 
-    def __init__(self, vocabulary: int, d_model: int, max_len: int, scale: bool, positions: str, *, init: Init):
-        super().__init__(vocabulary, d_model, init=init)
-        self.vocabulary, self.max_len = vocabulary, max_len
-        self.scale = math.sqrt(d_model) if scale else 1.0
-        self.positions = Positions(max_len, d_model, positions, init=init)
+    def __init__(self, vocab_size: int, config: Config, *, init: Init):
+        super().__init__(vocab_size, config.d_model, init=init)
+        self.vocab_size, self.max_len = vocab_size, config.max_len
+        self.scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
+        self.positions = Positions(config.max_len, config.d_model, config.positions, init=init)
 
     def forward(self, ids: Any, starts: np.ndarray | None = None) -> Tensor:
         words = super().forward(ids)
         if self.scale != 1.0:
             words = words * self.scale
         return words + self.positions(ids.shape[1], starts)
-
-
-def encoder(
-    n_layers: int, d_model: int, n_heads: int, d_ff: int, dropout: float, activation: str, norm_first: bool, init: Init
-) -> Stack:
-    """The stack of encoder layers that serves every model."""
-    options = (d_model, n_heads, d_ff, dropout, activation, norm_first)
-    return Stack([EncoderLayer(*options, init=init) for _ in range(n_layers)], d_model, init=init)

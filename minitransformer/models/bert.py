@@ -4,47 +4,33 @@ from typing import Any
 
 import autograd.functional as F
 from autograd import Tensor
-from minitransformer.layers import Dropout, Embedding, Head, LayerNorm
-from minitransformer.models.base import Model, TokenEmbedding, encoder
+from minitransformer.layers import Dropout, Embedding, Head, LayerNorm, encoder
+from minitransformer.models.base import Model, TokenEmbedding
 from minitransformer.models.inputs import row_lengths, same_shape, token_ids, within
 
 
 class Bert(Model):
-    """Encoder without a causal mask; input is the sum of word, position and segment embeddings, normed.
+    """Encoder without a causal mask; input is the sum of word, position and segment embeddings, normed. Unless told
+    otherwise, position vectors are learned and words are not scaled."""
 
-    The arguments are the language model's; position vectors are learned here, and words are not scaled."""
+    kind = "Bert"
 
-    def __init__(
-        self,
-        vocab_size: int,
-        d_model: int = 128,
-        n_heads: int = 2,
-        n_layers: int = 2,
-        d_ff: int = 512,
-        max_len: int = 128,
-        dropout: float = 0.0,
-        seed: int | None = 0,
-        *,
-        norm_first: bool = False,
-        activation: str = "gelu",
-        tie_weights: bool = False,
-        scale_embedding: bool = False,
-        positions: str = "learned",
-        dtype: str = "float32",
-    ):
-        super().__init__(locals())
-        init = self.init
-        self.embedding = TokenEmbedding(vocab_size, d_model, max_len, scale_embedding, positions, init=init)
-        self.segments = Embedding(2, d_model, init=init)
-        self.norm = LayerNorm(d_model, init=init)
-        self.dropout = Dropout(dropout, init=init)
-        self.encoder = encoder(n_layers, d_model, n_heads, d_ff, dropout, activation, norm_first, init)
-        self.word_head = Head(d_model, vocab_size, tied=self.embedding.weight if tie_weights else None, init=init)
-        self.next_head = Head(d_model, 2, init=init)
+    def __init__(self, *sizes: Any, **settings: Any):
+        super().__init__(*sizes, **settings)
+        config, init = self.config, self.init
+        assert config.vocab_size is not None  # Config.of has seen to it
+        self.embedding = TokenEmbedding(config.vocab_size, config, init=init)
+        self.segments = Embedding(2, config.d_model, init=init)
+        self.norm = LayerNorm(config.d_model, init=init)
+        self.dropout = Dropout(config.dropout, init=init)
+        self.encoder = encoder(config.n_layers, config, init=init)
+        tied = self.embedding.weight if config.tie_weights else None
+        self.word_head = Head(config.d_model, config.vocab_size, tied=tied, init=init)
+        self.next_head = Head(config.d_model, 2, init=init)
 
     def hidden(self, ids: Any, segments: Any, lengths: Any = None) -> Tensor:
         """ids, segments (B, T), padded on the right; lengths (B) → (B, T, C)"""
-        ids = token_ids("ids", ids, self.embedding.vocabulary, self.embedding.max_len)
+        ids = token_ids("ids", ids, self.embedding.vocab_size, self.embedding.max_len)
         segments = same_shape("segments", segments, "ids", ids.shape)
         within("segments", segments, 0, 1, "segments")
         lengths = row_lengths("lengths", lengths, *ids.shape)

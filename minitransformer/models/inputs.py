@@ -58,10 +58,3 @@ def within(name: str, array: Any, low: int, high: int, what: str) -> None:
         first = np.unravel_index(int(wrong.argmax()), array.shape)
         where = ", ".join(str(int(i)) for i in first)
         raise ValueError(f"{name}[{where}] is {int(array[first])}, outside {low} ... {high} ({what})")
-
-
-def counts(**sizes: Any) -> None:
-    """Sizes of a model: whole numbers, at least 1."""
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-            raise ValueError(f"{name} must be a whole number, at least 1, not {size!r}")

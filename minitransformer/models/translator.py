@@ -3,65 +3,34 @@
 from typing import Any
 
 from autograd import Tensor
-from minitransformer.layers import DecoderLayer, Dropout, Head, Stack
-from minitransformer.models.base import Model, TokenEmbedding, encoder
+from minitransformer.layers import Dropout, Head, decoder, encoder
+from minitransformer.models.base import Model, TokenEmbedding
 from minitransformer.models.inputs import row_lengths, same_shape, token_ids
 
 
 class Translator(Model):
-    """Encoder-decoder transformer.
+    """Encoder-decoder transformer."""
 
-    source_vocab, target_vocab  words or pieces      n_encoder, n_decoder  layers of each
-    d_model          C, width of the network         dropout      part of the activations dropped while training
-    n_heads          H, must divide C                max_len      longest sentence on either side
-    d_ff             F, feed-forward width           seed         of weights and dropout; None: no values, to count
-    norm_first       norm before each sublayer instead of after it, and once at the end of each stack
-    activation       relu, gelu or tanh
-    tie_weights      the head uses the target embedding as its weight
-    share_embedding  one embedding for both languages, of one vocabulary
-    scale_embedding  words times √C (the second lab does without)
-    positions        sinusoidal or learned"""
+    kind = "Translator"
 
-    def __init__(
-        self,
-        source_vocab: int,
-        target_vocab: int,
-        d_model: int = 256,
-        n_heads: int = 4,
-        n_encoder: int = 2,
-        n_decoder: int = 2,
-        d_ff: int = 512,
-        dropout: float = 0.0,
-        max_len: int = 64,
-        seed: int | None = 0,
-        *,
-        norm_first: bool = False,
-        activation: str = "relu",
-        tie_weights: bool = False,
-        share_embedding: bool = False,
-        scale_embedding: bool = True,
-        positions: str = "sinusoidal",
-        dtype: str = "float32",
-    ):
-        super().__init__(locals())
-        if share_embedding and source_vocab != target_vocab:
-            raise ValueError(f"share_embedding needs one vocabulary, not {source_vocab} and {target_vocab} words")
-        init = self.init
-        table = (d_model, max_len, scale_embedding, positions)
-        self.source_embedding = TokenEmbedding(source_vocab, *table, init=init)
+    def __init__(self, *sizes: Any, **settings: Any):
+        super().__init__(*sizes, **settings)
+        config, init = self.config, self.init
+        assert config.source_vocab is not None and config.target_vocab is not None  # Config.of has seen to it
+        self.source_embedding = TokenEmbedding(config.source_vocab, config, init=init)
         self.target_embedding = (
-            self.source_embedding if share_embedding else TokenEmbedding(target_vocab, *table, init=init)
+            self.source_embedding if config.share_embedding else TokenEmbedding(config.target_vocab, config, init=init)
         )
-        self.dropout = Dropout(dropout, init=init)
-        options = (d_model, n_heads, d_ff, dropout, activation, norm_first)
-        self.encoder = encoder(n_encoder, *options, init)
-        self.decoder = Stack([DecoderLayer(*options, init=init) for _ in range(n_decoder)], d_model, init=init)
-        self.head = Head(d_model, target_vocab, tied=self.target_embedding.weight if tie_weights else None, init=init)
+        self.dropout = Dropout(config.dropout, init=init)
+        self.encoder = encoder(config.n_encoder, config, init=init)
+        self.decoder = decoder(config.n_decoder, config, init=init)
+        tied = self.target_embedding.weight if config.tie_weights else None
+        self.head = Head(config.d_model, config.target_vocab, tied=tied, init=init)
 
     def encode(self, source: Any, source_lengths: Any = None) -> Tensor:
         """What the decoder looks at.   source (B, S), padded on the right; source_lengths (B) → (B, S, C)"""
         table = self.source_embedding
-        source = token_ids("source", source, table.vocabulary, table.max_len)
+        source = token_ids("source", source, table.vocab_size, table.max_len)
         source_lengths = row_lengths("source_lengths", source_lengths, *source.shape)
         return self.encoder(self.dropout(table(source)), key_lengths=source_lengths)
 
@@ -70,7 +39,7 @@ class Translator(Model):
 
         With a cache, target holds the words that follow those already read."""
         table = self.target_embedding
-        target = token_ids("target", target, table.vocabulary, table.max_len)
+        target = token_ids("target", target, table.vocab_size, table.max_len)
         if target.shape[0] != memory.shape[0]:
             raise ValueError(f"source has {memory.shape[0]} rows, but target has {target.shape[0]}")
         starts, caches = (None, None) if cache is None else (cache.lengths, cache.layers)

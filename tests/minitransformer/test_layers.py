@@ -8,6 +8,7 @@ import pytest
 import autograd.functional as F
 import kernels
 from autograd import Tensor
+from minitransformer.config import Config
 from minitransformer.layers import (
     DecoderLayer,
     Dropout,
@@ -29,6 +30,10 @@ class Pair(Module):
         self.layers = [Linear(3, 4, init=init), LayerNorm(4, init=init)]
         self.tied = Head(3, 4, tied=self.layers[0].weight, init=init)
         self.constant = Tensor(np.ones(2, np.float32))
+
+
+def sizes(d_model, n_heads, d_ff, **choices):
+    return Config(d_model=d_model, n_heads=n_heads, d_ff=d_ff, **choices)
 
 
 def input_of(*shape, seed=0, dtype=np.float32):
@@ -141,7 +146,7 @@ def test_float32_weights_are_the_float64_weights_rounded():
 def test_initial_ranges():
     """The largest of n uniform numbers lies within 1 % of the bound but for a chance of 0.99^n < 1e-8 here."""
     C, F_ = 64, 96
-    layer = EncoderLayer(C, 4, F_)
+    layer = EncoderLayer(sizes(C, 4, F_))
     for tensor, bound in [
         (layer.self_attn.in_proj_weight, math.sqrt(6 / (4 * C))),
         (layer.self_attn.out_proj.weight, 1 / math.sqrt(C)),
@@ -187,7 +192,7 @@ def test_seeds_are_63_bits_and_differ():
 
 def test_dropout_rests_in_eval_and_draws_nothing():
     init = Init(0)
-    layer = EncoderLayer(8, 2, 8, dropout=0.5, init=init)
+    layer = EncoderLayer(sizes(8, 2, 8, dropout=0.5), init=init)
     x = input_of(1, 3, 8)
     dropped = layer(x).numpy()
     used = init.dropout_seeds.counter
@@ -199,7 +204,7 @@ def test_dropout_rests_in_eval_and_draws_nothing():
 
 def test_training_and_eval_agree_without_dropout():
     """The fused and the unfused feed-forward compute the same."""
-    layer = EncoderLayer(8, 2, 8, dropout=0.0, init=Init(0, "float64"))
+    layer = EncoderLayer(sizes(8, 2, 8), init=Init(0, "float64"))
     x = input_of(1, 3, 8, dtype=np.float64)
     fused = layer(x).numpy()
     first, second = layer.linear1, layer.linear2
@@ -249,7 +254,7 @@ def test_attention_is_what_the_loops_say(backend, causal, cross):
 def test_one_position_alone_is_what_it_is_among_the_others(backend, norm_first, causal, lengths):
     """The last layer asked for one position of each row: values and every gradient as if all had been computed."""
     init = Init(3, "float64")
-    stack = Stack([EncoderLayer(6, 2, 5, norm_first=norm_first, init=init) for _ in range(2)], 6, init=init)
+    stack = Stack([EncoderLayer(sizes(6, 2, 5, norm_first=norm_first), init=init) for _ in range(2)], 6, init=init)
     positions, options = np.array([4, 2, 0]), {"is_causal": causal, "key_lengths": lengths}
     outcome = []
     for only in (None, positions):
@@ -266,7 +271,7 @@ def test_one_position_alone_is_what_it_is_among_the_others(backend, norm_first, 
 
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_decoder_layer_shapes_and_gradients_reach_everything(norm_first):
-    layer = DecoderLayer(6, 2, 5, norm_first=norm_first)
+    layer = DecoderLayer(sizes(6, 2, 5, norm_first=norm_first))
     memory = Parameter(input_of(2, 3, 6, seed=1).numpy())
     y = layer(input_of(2, 4, 6), memory, memory_lengths=[3, 1])
     assert y.shape == (2, 4, 6)
@@ -279,7 +284,7 @@ def test_decoder_layer_shapes_and_gradients_reach_everything(norm_first):
     "call",
     [
         lambda: MultiheadAttention(10, 3),
-        lambda: EncoderLayer(4, 2, 4, activation="swish"),
+        lambda: EncoderLayer(sizes(4, 2, 4, activation="swish")),
         lambda: Dropout(1.0),
         lambda: Init(0, "float16"),
         lambda: Init(-1),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from minitransformer.presets import BASE, LAB, LAB_TRANSLATOR
+from minitransformer.config import BASE, LAB, LAB_TRANSLATOR
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Case:
 
 def step_flops(s: dict) -> float:
     """Products of one training step of the labs' model: forward 2 flops a weight and token, backward twice that."""
-    d, f, layers = LAB["d_model"], LAB["d_ff"], LAB["n_layers"]
+    d, f, layers = LAB.d_model, LAB.d_ff, LAB.n_layers
     tokens, T = s["B"] * s["T"], s["T"]
-    weights = layers * (4 * d * d + 2 * d * f) + d * LAB["vocab_size"]
+    weights = layers * (4 * d * d + 2 * d * f) + d * LAB.vocab_size
     attention = layers * s["B"] * (T * (T + 1) / 2) * d * (4 + 10)
     return 6 * tokens * weights + attention
 
@@ -33,7 +33,7 @@ def step_flops(s: dict) -> float:
 def classifier_flops(s: dict) -> float:
     """The same without the vocabulary. Only one position of a row is read, so the last layer needs no more than the
     keys and values of the others."""
-    d, f, layers = LAB["d_model"], LAB["d_ff"], LAB["n_layers"] - 1
+    d, f, layers = LAB.d_model, LAB.d_ff, LAB.n_layers - 1
     weights = layers * (4 * d * d + 2 * d * f) + 2 * d * d
     attention = layers * s["B"] * (s["T"] * (s["T"] + 1) / 2) * d * (4 + 10)
     return 6 * s["B"] * s["T"] * weights + attention
@@ -42,10 +42,10 @@ def classifier_flops(s: dict) -> float:
 def translator_flops(s: dict) -> float:
     """The same for an encoder-decoder with source and target of T words."""
     m = s["model"]
-    d, f, n = m["d_model"], m["d_ff"], s["B"] * s["T"]
-    encoder, decoder = m["n_encoder"] * (4 * d * d + 2 * d * f), m["n_decoder"] * (8 * d * d + 2 * d * f)
-    pairs = m["n_encoder"] + m["n_decoder"] * 1.5  # full, half (causal) and full (cross) squares of T × T
-    return 6 * n * (encoder + decoder + d * m["target_vocab"]) + pairs * s["B"] * s["T"] ** 2 * d * 14
+    d, f, n = m.d_model, m.d_ff, s["B"] * s["T"]
+    encoder, decoder = m.n_encoder * (4 * d * d + 2 * d * f), m.n_decoder * (8 * d * d + 2 * d * f)
+    pairs = m.n_encoder + m.n_decoder * 1.5  # full, half (causal) and full (cross) squares of T × T
+    return 6 * n * (encoder + decoder + d * m.target_vocab) + pairs * s["B"] * s["T"] ** 2 * d * 14
 
 
 def attention_flops(s: dict) -> float:

@@ -8,10 +8,9 @@ import numpy as np
 import autograd.functional as F
 import kernels
 from autograd import Tensor
-from minitransformer import presets
 from minitransformer.app.bench import inputs
 from minitransformer.decoding import generate as write
-from minitransformer.models import Model
+from minitransformer.models import Model, Translator, build
 from minitransformer.optim import Adam, clip_grad_norm
 
 Work = Callable[[], Any]
@@ -33,28 +32,28 @@ def _training(model: Model, loss: Callable[[], Tensor], clip: float | None = Non
 
 
 def language_model(sizes: dict, _data: str | None) -> Work:
-    model: Any = presets.build("lab", seed=0)
+    model: Any = build("lab", seed=0)
     ids = inputs.words(sizes["B"], sizes["T"] + 1, 50001)
     return _training(model, lambda: model.loss(ids[:, :-1], ids[:, 1:]))
 
 
 def padded_language_model(sizes: dict, data: str | None) -> Work:
-    model: Any = presets.build("lab", seed=0)
+    model: Any = build("lab", seed=0)
     ids, targets = inputs.reviews(sizes["B"], data)
     return _training(model, lambda: model.loss(ids, targets, ignore_index=inputs.PAD))
 
 
 def classifier(sizes: dict, _data: str | None) -> Work:
-    model: Any = presets.build("lab", "classifier", seed=0)
+    model: Any = build("lab", "classifier", seed=0)
     ids, labels = inputs.words(sizes["B"], sizes["T"], 50001), np.arange(sizes["B"]) % 2
     return _training(model, lambda: F.cross_entropy(model(ids), labels), clip=0.5)
 
 
 def translator(sizes: dict, _data: str | None) -> Work:
-    options = sizes["model"]
-    model = presets.Translator(**options, seed=0)
-    source = inputs.words(sizes["B"], sizes["T"], options["source_vocab"])
-    target = inputs.words(sizes["B"], sizes["T"] + 1, options["target_vocab"])
+    config = sizes["model"]
+    model = Translator(config)
+    source = inputs.words(sizes["B"], sizes["T"], config.source_vocab)
+    target = inputs.words(sizes["B"], sizes["T"] + 1, config.target_vocab)
     return _training(model, lambda: model.loss(source, target[:, :-1], target[:, 1:]))
 
 
@@ -85,7 +84,7 @@ def adam(sizes: dict, _data: str | None) -> Work:
 
 
 def generate(sizes: dict, _data: str | None) -> Work:
-    model: Any = presets.build("lab", seed=0)
+    model: Any = build("lab", seed=0)
     model.eval()
     return lambda: write(model, np.array([[0]]), max_new_tokens=sizes["words"])
 

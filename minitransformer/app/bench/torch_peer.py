@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from minitransformer.app.bench import inputs
+from minitransformer.config import LAB, Config
 from minitransformer.positions import positional_encoding
-from minitransformer.presets import LAB
 
 Work = Callable[[], Any]
 
@@ -71,15 +71,15 @@ class Block(nn.Module):
 class LanguageModel(nn.Module):
     def __init__(self, outputs: int):
         super().__init__()
-        d = LAB["d_model"]
-        self.embedding = nn.Embedding(LAB["vocab_size"], d)
-        self.blocks = nn.ModuleList(Block(d, LAB["n_heads"], LAB["d_ff"], 0.0) for _ in range(LAB["n_layers"]))
+        d = LAB.d_model
+        self.embedding = nn.Embedding(LAB.vocab_size, d)
+        self.blocks = nn.ModuleList(Block(d, LAB.n_heads, LAB.d_ff, 0.0) for _ in range(LAB.n_layers))
         self.head = nn.Linear(d, outputs)
-        table = torch.from_numpy(positional_encoding(LAB["max_len"], d).astype(np.float32))
+        table = torch.from_numpy(positional_encoding(LAB.max_len, d).astype(np.float32))
         self.register_buffer("positions", table)
 
     def base(self, ids: Tensor) -> Tensor:
-        x = self.embedding(ids) * math.sqrt(LAB["d_model"]) + self.positions[: ids.shape[1]]
+        x = self.embedding(ids) * math.sqrt(LAB.d_model) + self.positions[: ids.shape[1]]
         for block in self.blocks:
             x = block(x, True)
         return x
@@ -89,19 +89,19 @@ class LanguageModel(nn.Module):
 
 
 class Translator(nn.Module):
-    def __init__(self, **m: Any):
+    def __init__(self, config: Config):
         super().__init__()
-        d, h, f, p = m["d_model"], m["n_heads"], m["d_ff"], m["dropout"]
-        self.source = nn.Embedding(m["source_vocab"], d)
-        self.target = self.source if m.get("share_embedding") else nn.Embedding(m["target_vocab"], d)
-        self.encoder = nn.ModuleList(Block(d, h, f, p) for _ in range(m["n_encoder"]))
-        self.decoder = nn.ModuleList(Block(d, h, f, p, cross=True) for _ in range(m["n_decoder"]))
-        self.head = nn.Linear(d, m["target_vocab"], bias=not m.get("tie_weights"))
-        if m.get("tie_weights"):
+        d, h, f, p = config.d_model, config.n_heads, config.d_ff, config.dropout
+        self.source = nn.Embedding(config.source_vocab, d)
+        self.target = self.source if config.share_embedding else nn.Embedding(config.target_vocab, d)
+        self.encoder = nn.ModuleList(Block(d, h, f, p) for _ in range(config.n_encoder))
+        self.decoder = nn.ModuleList(Block(d, h, f, p, cross=True) for _ in range(config.n_decoder))
+        self.head = nn.Linear(d, config.target_vocab, bias=not config.tie_weights)
+        if config.tie_weights:
             self.head.weight = self.target.weight
-        self.scale = math.sqrt(d) if m.get("scale_embedding", True) else 1.0
+        self.scale = math.sqrt(d) if config.scale_embedding else 1.0
         self.dropout = nn.Dropout(p)
-        table = torch.from_numpy(positional_encoding(m["max_len"], d).astype(np.float32))
+        table = torch.from_numpy(positional_encoding(config.max_len, d).astype(np.float32))
         self.register_buffer("positions", table)
 
     def embed(self, table: nn.Embedding, ids: Tensor) -> Tensor:
@@ -140,14 +140,14 @@ def _training(model: nn.Module, forward: Callable, targets: Tensor, compiled: bo
 
 
 def language_model(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
-    model = LanguageModel(LAB["vocab_size"])
+    model = LanguageModel(LAB.vocab_size)
     ids = torch.from_numpy(inputs.words(sizes["B"], sizes["T"] + 1, 50001))
     x, y = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
     return _training(model, lambda: model(x), y, compiled)
 
 
 def padded_language_model(sizes: dict, data: str | None, compiled: bool = False) -> Work:
-    model = LanguageModel(LAB["vocab_size"])
+    model = LanguageModel(LAB.vocab_size)
     ids, targets = (torch.from_numpy(a) for a in inputs.reviews(sizes["B"], data))
     return _training(model, lambda: model(ids), targets, compiled, ignore=inputs.PAD)
 
@@ -160,10 +160,10 @@ def classifier(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
 
 
 def translator(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
-    options = sizes["model"]
-    model = Translator(**options)
-    source = torch.from_numpy(inputs.words(sizes["B"], sizes["T"], options["source_vocab"]))
-    target = torch.from_numpy(inputs.words(sizes["B"], sizes["T"] + 1, options["target_vocab"]))
+    config = sizes["model"]
+    model = Translator(config)
+    source = torch.from_numpy(inputs.words(sizes["B"], sizes["T"], config.source_vocab))
+    target = torch.from_numpy(inputs.words(sizes["B"], sizes["T"] + 1, config.target_vocab))
     x, y = target[:, :-1].contiguous(), target[:, 1:].contiguous()
     return _training(model, lambda: model(source, x), y, compiled)
 
@@ -196,8 +196,8 @@ def adam(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
 
 def generate(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
     """Keys and values are written into arrays that were made once; each word costs one row of every product."""
-    model = LanguageModel(LAB["vocab_size"]).eval()
-    d, heads, layers = LAB["d_model"], LAB["n_heads"], LAB["n_layers"]
+    model = LanguageModel(LAB.vocab_size).eval()
+    d, heads, layers = LAB.d_model, LAB.n_heads, LAB.n_layers
     keys, values = (torch.empty(layers, 1, heads, sizes["words"], d // heads) for _ in range(2))
 
     @torch.inference_mode()

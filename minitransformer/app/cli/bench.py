@@ -130,10 +130,10 @@ def _run_case(case: Any, sides: list[str], arguments: argparse.Namespace) -> dic
 
 def _generation_traffic() -> int:
     """Bytes of weights that one word of the labs' model must read: all but the embedding table."""
-    from minitransformer import presets
+    from minitransformer.models import build
 
-    model = presets.build("lab", seed=None)
-    return 4 * (model.num_parameters() - presets.LAB["vocab_size"] * presets.LAB["d_model"])
+    model = build("lab", seed=None)
+    return 4 * (model.num_parameters() - model.config.vocab_size * model.config.d_model)
 
 
 def _line(result: dict[str, Any]) -> str:

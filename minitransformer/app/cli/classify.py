@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         texts, truth = _fresh(trained)
     _using.note_unknown(wording, texts)
     ids = [wording.encode(text) for text in texts]
-    max_len = trained.model.config()["max_len"]
+    max_len = trained.model.config.max_len
     batches = ClassifierBatches(ids, [0] * len(ids), max_len=max_len, rows=32, shuffle=False)
     chances = np.zeros((len(texts), len(names)))
     for batch in batches.epoch():

@@ -47,11 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--greedy and --beam: give one or the other")
     prompt = _input.checked(arguments.prompt)
     trained = open_model(arguments.model, "LanguageModel")
-    if not trained.model.config()["causal"]:
+    if not trained.model.config.causal:
         found = "holds a model that fills in hidden words and cannot go on with a text"
         advice = "name a run of `minitransformer pretrain` without --objective"
         raise CheckpointError(trained.path, found, advice)
-    wording, max_len = trained.wordings["text"], trained.model.config()["max_len"]
+    wording, max_len = trained.wordings["text"], trained.model.config.max_len
     _using.announce(trained)
     _using.note_unknown(wording, [prompt] if prompt.strip() else [])
     ids = [Tokenizer.sos, *wording.encode(prompt, whole=False)]

@@ -17,9 +17,10 @@ from collections.abc import Iterable
 
 import kernels
 from minitransformer.app.tables import table
+from minitransformer.config import PRESETS
 from minitransformer.errors import UserError
+from minitransformer.models import build
 from minitransformer.module import Module
-from minitransformer.presets import PRESETS, build
 
 LAYER = re.compile(r"(?:.*\.)?(\w+)\.layers\.(\d+)\.([a-z_]+)\d?\.")
 PARTS = {

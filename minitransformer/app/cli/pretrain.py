@@ -120,7 +120,7 @@ def _samples(task, n: int) -> list[str]:
     from minitransformer.app.data import Tokenizer
     from minitransformer.decoding import generate
 
-    room = min(40, task.model.config()["max_len"] - 1)
+    room = min(40, task.model.config.max_len - 1)
     texts = generate(
         task.model, [[Tokenizer.sos]] * n, max_new_tokens=room, eos=Tokenizer.eos, temperature=0.8,
         suppress=(Tokenizer.sos, Tokenizer.pad), seed=1,

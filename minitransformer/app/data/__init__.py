@@ -4,7 +4,6 @@ Shapes in this package: B batch, T positions, S source positions, V vocabulary.
 Nothing here loads sentencepiece until a sentencepiece model is trained or read.
 """
 
-from minitransformer.app.data.batches.bag import BagBatch, BagBatches
 from minitransformer.app.data.batches.bert import BertBatch, BertBatches, bert_inputs, split_sentences
 from minitransformer.app.data.batches.masked import MaskedBatch, MaskedBatches
 from minitransformer.app.data.batches.ordering import batch_order, padding_fraction
@@ -27,8 +26,6 @@ from minitransformer.errors import DataError
 __all__ = [
     "BASE_SPECIALS",
     "BERT_SPECIALS",
-    "BagBatch",
-    "BagBatches",
     "BertBatch",
     "BertBatches",
     "ClassifierBatch",

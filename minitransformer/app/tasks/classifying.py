@@ -49,7 +49,7 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
     if len(names) < 2:
         raise UserError(f"{options.data}: every text has the label {names[0]!r}; give texts of at least two classes")
     model = _model(recipe, options, base, wording, len(names))
-    max_len = model.config()["max_len"]
+    max_len = model.config.max_len
     validation = ClassifierBatches(held, held_labels, max_len=max_len, rows=64, shuffle=False)
     lost = {"word_dropout": options.word_dropout} if options.word_dropout else {}
     slowed = {"layer_rate": options.layer_rate} if options.layer_rate else {}

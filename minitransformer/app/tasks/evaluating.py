@@ -59,7 +59,7 @@ def _language_model(trained: Trained, options: Any) -> Evaluation:
         exact = -math.fsum(reviews().log_probability(review) for review in drawn) / words
     else:
         documents = ids_of(wording, built(read_documents, options.data, **columns(options)), options.data)
-    max_len = trained.model.config()["max_len"]
+    max_len = trained.model.config.max_len
     if objective_of(trained.model.config()) != "next":
         return _hidden_words(trained, options, documents)
     batches = LanguageModelBatches(documents, max_len=max_len, rows=64, shuffle=False, windows=True)
@@ -102,7 +102,7 @@ def _classifier(trained: Trained, options: Any) -> Evaluation:
     else:
         data = labelled(options.data, options, names)
         documents, labels = ids_of(wording, data.texts, options.data), data.labels
-    max_len = trained.model.config()["max_len"]
+    max_len = trained.model.config.max_len
     batches = ClassifierBatches(documents, labels, max_len=max_len, rows=64, shuffle=False)
     scores = measures.classifier_scores(trained.model, batches.epoch())
     right = round(scores["accuracy"] * len(labels))
@@ -137,7 +137,7 @@ def _translator(trained: Trained, options: Any) -> Evaluation:
         # reference with a word that it does not know it cannot write
         accepted = [[text if both[1].unknown(text) else both[1].decode(both[1].encode(text))] for text in references]
     sides = encode_pairs(both, list(zip(sources, references, strict=True)))
-    max_len = trained.model.config()["max_len"]
+    max_len = trained.model.config.max_len
     batches = built(TranslationBatches, *sides, max_len=max_len, rows=64, shuffle=False)
     loss = measures.translator_loss(trained.model, batches.epoch())["loss"]
     found = translations(trained.model, trained.wordings, sources, beams=options.beam or 1, rows=64, cut=True)

@@ -21,7 +21,7 @@ _EXPECTED, _OTHERS = 6, 64  # words named for a text, and texts that tell what i
 def filled(model: Any, wording: Wording, documents: Sequence[Any], n: int) -> list[str]:
     """The beginnings of the first n texts that have a word to hide: "the [MASK] sleeps → cat (it was: dog)"."""
     tokenizer = wording.tokenizer
-    starts = [with_start(document, min(_SHOWN + 1, model.config()["max_len"])) for document in documents[: 20 * n]]
+    starts = [with_start(document, min(_SHOWN + 1, model.config.max_len)) for document in documents[: 20 * n]]
     usable = [ids for ids in starts if len(ordinary_words(ids, tokenizer))]
     return [_filled(model, wording, ids) for ids in usable[:n]]
 
@@ -44,7 +44,7 @@ def _filled(model: Any, wording: Wording, ids: np.ndarray) -> str:
 def expected(model: Any, wording: Wording, documents: Sequence[Any], n: int) -> list[str]:
     """The beginnings of the first n texts, each with words that are likelier in it than in others and not seen there:
     "a dull film about … → boring, waste, worst"."""
-    tokenizer, max_len = wording.tokenizer, model.config()["max_len"]
+    tokenizer, max_len = wording.tokenizer, model.config.max_len
     texts = [with_start(document, max_len) for document in documents[:_OTHERS]]
     texts = [ids for ids in texts if len(ordinary_words(ids, tokenizer))]
     if not texts:

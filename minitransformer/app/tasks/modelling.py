@@ -31,7 +31,7 @@ def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained 
     options: objective, mask_rate, data, valid, text_column, tokenizer, vocabulary, dict, sentencepiece, sampled_words,
     texts, seed"""
     seed, rows = options.seed, recipe.batch
-    max_len = base.model.config()["max_len"] if base else recipe.model["max_len"]
+    max_len = base.model.config.max_len if base else recipe.model["max_len"]
     objective = options.objective
     for known_run in (former, base and base.checkpoint):
         if known_run:

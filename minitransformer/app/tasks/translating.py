@@ -115,7 +115,7 @@ def padded(sources: Sequence[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 def source_ids(model: Translator, wording: Wording, text: str, cut: bool = False) -> list[int]:
     """One sentence's ids; when the model has no room for all of them, it is refused, or cut."""
-    ids, room = wording.encode(text), model.config()["max_len"] - 1
+    ids, room = wording.encode(text), model.config.max_len - 1
     if len(ids) > room and not cut:
         raise UserError(f"a sentence of {len(ids)} words ({text[:40]!r}...): this model takes at most {room}; cut it")
     return ids[:room]

@@ -10,10 +10,10 @@ import pytest
 import autograd.functional as F
 import kernels
 from autograd import Tensor
-from minitransformer.models import MODELS, Classifier, LanguageModel, Translator
+from minitransformer.models import Bert, Classifier, LanguageModel, Translator, build
 from minitransformer.optim import Adam
-from minitransformer.presets import build
 
+MODELS = {model.__name__: model for model in (LanguageModel, Classifier, Translator, Bert)}
 SMALL = {"vocab_size": 13, "d_model": 8, "n_heads": 2, "n_layers": 2, "d_ff": 12, "max_len": 9}
 SMALL_PAIR = {
     "source_vocab": 11, "target_vocab": 13, "d_model": 8, "n_heads": 2, "n_encoder": 2, "n_decoder": 2, "d_ff": 12,
@@ -117,10 +117,11 @@ def test_berts_losses_are_those_of_its_scores():
 @pytest.mark.parametrize("kind", MODELS)
 def test_config_and_state_make_the_same_model_again(kind):
     model = small(kind, dropout=0.1, norm_first=True, seed=4, dtype="float64")
-    config = json.loads(json.dumps(model.config()))
-    again = MODELS[kind].from_config(config)
-    assert again.config() == model.config() and same_bits(again, model)
-    empty = MODELS[kind].from_config(config | {"seed": None})
+    settings = json.loads(json.dumps(model.settings()))
+    again = MODELS[kind](**settings)
+    assert again.config == model.config and same_bits(again, model)
+    assert same_bits(MODELS[kind](model.config), model)
+    empty = MODELS[kind](model.config, seed=None)
     empty.load_state_dict(model.state_dict())
     assert same_bits(empty, model)
     assert loss_of(empty.eval()).item() == loss_of(model.eval()).item()
@@ -131,7 +132,7 @@ def test_config_and_state_make_the_same_model_again(kind):
 @pytest.mark.parametrize("kind", MODELS)
 def test_numpy_sizes_are_taken(kind):
     model = small(kind, d_model=np.int64(8))
-    json.dumps(model.config())
+    json.dumps(model.settings())
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -208,9 +209,9 @@ def test_a_shared_base_is_the_same_object():
 
 def test_a_copied_base_may_have_a_dropout_of_its_own():
     lm = LanguageModel(11, 8, 2, 1, 8, dropout=0.1)
-    assert Classifier.from_language_model(lm).config()["dropout"] == 0.1
+    assert Classifier.from_language_model(lm).config.dropout == 0.1
     swapped = Classifier.from_language_model(lm, dropout=0.5)
-    assert swapped.config()["dropout"] == swapped.base.dropout.p == 0.5 and lm.base.dropout.p == 0.1
+    assert swapped.config.dropout == swapped.base.dropout.p == 0.5 and lm.base.dropout.p == 0.1
     with pytest.raises(ValueError, match="a shared base keeps its dropout"):
         Classifier.from_language_model(lm, share=True, dropout=0.5)
 
@@ -246,9 +247,9 @@ def test_the_past_reaches_the_present():
     assert (lm(x).numpy()[0, 6] != lm(changed).numpy()[0, 6]).any()
 
 
-@pytest.mark.parametrize("pooling", ["last", "mean", "stream"])
+@pytest.mark.parametrize("pooling", ["last", "mean"])
 def test_padding_changes_no_bit_of_a_class(backend, pooling):
-    model = small("Classifier", pooling=pooling, norm_first=pooling == "stream")
+    model = small("Classifier", pooling=pooling)
     x, lengths = ids(3, 6), np.array([6, 1, 4])
     padded = np.where(np.arange(6) < lengths[:, None], x, (x + 1) % 11)
     assert model(x, lengths).numpy().tobytes() == model(padded, lengths).numpy().tobytes()
@@ -262,65 +263,14 @@ def test_the_labs_flaw_reads_the_padding():
     assert not np.array_equal(model(x, lengths).numpy(), model(changed, lengths).numpy())
 
 
-@pytest.mark.parametrize("pooling", ["last", "mean", "stream"])
+@pytest.mark.parametrize("pooling", ["last", "mean"])
 def test_a_row_is_classified_as_if_it_were_alone(backend, pooling):
-    model = small("Classifier", pooling=pooling, norm_first=pooling == "stream", dtype="float64")
+    model = small("Classifier", pooling=pooling, dtype="float64")
     x, lengths = ids(3, 6), [6, 1, 4]
     together = model(x, lengths).numpy()
     for row, length in enumerate(lengths):
         alone = model(x[row : row + 1, :length]).numpy()[0]
         np.testing.assert_allclose(together[row], alone, rtol=1e-11, atol=1e-13)  # float64, other matrix sizes
-
-
-def test_in_the_stream_a_word_can_be_louder_than_the_others(backend):
-    """Enlarge one word's embedding a thousandfold: the class of the text is moved as many times farther, where a norm
-    before the mean makes the word weigh what every word weighs."""
-    x, loud = ids(1, 6), ids(1, 6)[0, 2]
-    assert (x == loud).sum() == 1
-    moved = {}
-    for pooling in ("mean", "stream"):
-        model = small("Classifier", pooling=pooling, norm_first=True, quiet_start=True, dtype="float64")
-        logits = []
-        for factor in (1, 10, 10_000):
-            weights = model.state_dict()
-            weights["base.embedding.weight"][loud] *= factor
-            model.load_state_dict(weights)
-            logits.append(model(x).numpy()[0])
-        moved[pooling] = np.abs(logits[2] - logits[1]).max() / np.abs(logits[1] - logits[0]).max()
-    assert moved["stream"] > 1000 and moved["mean"] < 10
-
-
-def test_the_stream_is_what_the_layers_sum_up():
-    model = small("Classifier", pooling="stream", norm_first=True, dtype="float64")
-    x = ids(1, 5)
-    stream = model.base.embedding(x)
-    for layer in model.base.encoder.layers:
-        stream = layer(stream, is_causal=True)
-    expected = stream.numpy()[0].mean(axis=0) @ model.head.weight.numpy().T + model.head.bias.numpy()
-    np.testing.assert_allclose(model(x).numpy()[0], expected, rtol=1e-11)  # float64
-
-
-def test_the_stream_of_a_language_model_is_taken_without_its_closing_norm():
-    lm = small("LanguageModel", norm_first=True)
-    model = Classifier.from_language_model(lm, pooling="stream")
-    own, base = model.base.state_dict(), lm.base.state_dict()
-    assert base.keys() - own.keys() == {"encoder.norm.weight", "encoder.norm.bias"}
-    assert all(np.array_equal(own[name], base[name]) for name in own)
-    with pytest.raises(ValueError, match="give share=False"):
-        Classifier.from_language_model(lm, pooling="stream", share=True)
-
-
-def test_a_quiet_start_makes_words_and_sublayers_small_and_nothing_else():
-    loud, quiet = (small("Classifier", norm_first=True, quiet_start=q) for q in (False, True))
-    for name, weight in loud.state_dict().items():
-        factor = {"embedding.weight": 0.01, "out_proj.weight": 0.05, "linear2.weight": 0.05}
-        expected = next((f for end, f in factor.items() if name.endswith(end)), 1.0)
-        np.testing.assert_allclose(quiet.state_dict()[name], weight * expected, rtol=1e-6, err_msg=name)
-    x = ids(1, 4)
-    places = loud.base.embedding.positions(4).numpy()
-    words, less = (model.base.embedding(x).numpy() - places for model in (loud, quiet))
-    np.testing.assert_allclose(less, words / 10, atol=1e-6)  # positions of size 1 were added and taken away again
-    assert small("Classifier", quiet_start=True, seed=None).num_parameters() == small("Classifier").num_parameters()
 
 
 def test_padding_of_the_source_changes_no_bit(backend):
@@ -406,7 +356,6 @@ def test_lists_arrays_and_tensors_are_ids():
         (lambda: small("LanguageModel", activation="swish"), "activation must be one of"),
         (lambda: small("LanguageModel", positions="none"), "positions must be one of"),
         (lambda: small("Classifier", pooling="first"), "pooling must be one of"),
-        (lambda: small("Classifier", pooling="stream"), "give norm_first=True"),
         (lambda: small("Translator", share_embedding=True), "share_embedding needs one vocabulary"),
         (lambda: build("giant"), "no preset is called 'giant'"),
     ],

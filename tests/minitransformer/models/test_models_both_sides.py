@@ -117,7 +117,7 @@ def test_the_mean_is_over_real_words_alone():
 def test_the_head_swap_keeps_the_direction(causal, share):
     lm = masked(causal=causal, tie_weights=True)
     swapped = Classifier.from_language_model(lm, share=share)
-    assert swapped.config()["causal"] is lm.config()["causal"] is swapped.base.causal is causal
+    assert swapped.config.causal is lm.config.causal is swapped.base.causal is causal
     assert swapped.base(X, lengths=LENGTHS).numpy().tobytes() == lm.base(X, lengths=LENGTHS).numpy().tobytes()
 
 

@@ -69,7 +69,7 @@ def test_gradients_with_dropout_and_other_options(backend):
     check(pooled, lambda: LOSSES["Classifier"](pooled))
 
 
-@pytest.mark.parametrize("pooling", ["last", "mean", "last_column", "stream"])
+@pytest.mark.parametrize("pooling", ["last", "mean", "last_column"])
 def test_gradients_of_a_classifier_that_reads_both_sides(pooling, backend):
     """Two layers: the first computes every position, the last, where one is read, that one alone."""
     model = MODELS["Classifier"](vocab_size=5, n_layers=2, causal=False, pooling=pooling, norm_first=True, **SIZES)
@@ -79,13 +79,6 @@ def test_gradients_of_a_classifier_that_reads_both_sides(pooling, backend):
 def test_gradients_of_a_masked_language_model(backend):
     model = MODELS["LanguageModel"](vocab_size=5, n_layers=2, causal=False, tie_weights=True, **SIZES)
     check(model, lambda: model.loss(X, Y, ignore_index=0, lengths=[4, 2]))
-
-
-@pytest.mark.parametrize("tie_weights", [False, True])
-def test_gradients_of_a_model_of_whole_texts(tie_weights, backend):
-    options = {"causal": False, "whole": True, "norm_first": True, "tie_weights": tie_weights}
-    model = MODELS["LanguageModel"](vocab_size=5, n_layers=2, **options, **SIZES)
-    check(model, lambda: model.loss(X, [[1, 3, 3], [2, 0, 0]], ignore_index=0, lengths=[4, 2]))
 
 
 def test_tied_gradient_is_the_sum_of_the_untied_ones(backend):

@@ -8,6 +8,7 @@ import pytest
 
 from autograd import Tensor
 from minitransformer import optim
+from minitransformer.config import Config
 from minitransformer.layers import DecoderLayer, EncoderLayer, MultiheadAttention
 from minitransformer.models import LanguageModel, Translator
 from minitransformer.module import Init
@@ -18,6 +19,10 @@ pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("backend")]
 B, T, S, C, H, F = 2, 5, 7, 12, 3, 9
 CLOSE = {"rtol": 1e-10, "atol": 1e-11}
 FLOAT64 = Init(0, "float64")
+
+
+def sizes(activation, norm_first):
+    return Config(d_model=C, n_heads=H, d_ff=F, activation=activation, norm_first=norm_first)
 
 
 def numbers(*shape, seed=0):
@@ -77,7 +82,7 @@ def test_encoder_layer(norm_first, activation, causal, lengths):
     theirs = randomise(
         torch.nn.TransformerEncoderLayer(C, H, F, 0.0, activation, batch_first=True, norm_first=norm_first)
     )
-    ours = EncoderLayer(C, H, F, 0.0, activation, norm_first, init=FLOAT64)
+    ours = EncoderLayer(sizes(activation, norm_first), init=FLOAT64)
     take_over(ours, theirs)
     x, y = both(B, T, C)
     mask = causal_mask(T) if causal else None
@@ -93,7 +98,7 @@ def test_decoder_layer(norm_first, activation, lengths):
     theirs = randomise(
         torch.nn.TransformerDecoderLayer(C, H, F, 0.0, activation, batch_first=True, norm_first=norm_first)
     )
-    ours = DecoderLayer(C, H, F, 0.0, activation, norm_first, init=FLOAT64)
+    ours = DecoderLayer(sizes(activation, norm_first), init=FLOAT64)
     take_over(ours, theirs)
     (x, y), (memory, memory_2) = both(B, T, C), both(B, S, C, seed=1)
     padding = None if lengths is None else padding_mask(lengths, S)

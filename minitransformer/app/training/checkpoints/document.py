@@ -21,6 +21,8 @@ _FIELDS: dict[str, type | tuple[type, ...] | None] = {
 }  # fmt: skip
 # what format 1 called otherwise, at the top level, among the settings and before the names of arrays
 FORMER = {"optimiser": "optimizer"}
+# settings of models that format 1 had besides, at the value that means nothing
+GONE = {"whole": False, "quiet_start": False}
 _ARRAYS = {"file": str, "bytes": int, "sha256": str}
 _MODEL = {"kind": str, "config": dict, "rng": None}
 _OPTIMIZER = {"kind": str, "values": dict}
@@ -65,6 +67,8 @@ def decode(path: Path, raw: bytes) -> dict[str, Any]:
     if version == 1:
         document = renamed(document)
         document["training"] = renamed(document.get("training"))
+        if isinstance(model := document.get("model"), dict) and isinstance(model.get("config"), dict):
+            model["config"] = {n: v for n, v in model["config"].items() if n not in GONE or v is not GONE[n]}
     _check_types(path, "", document, _FIELDS)
     _check_types(path, "arrays.", document["arrays"], _ARRAYS)
     _check_types(path, "model.", document["model"], _MODEL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 import os
 from collections.abc import Collection
@@ -12,10 +11,9 @@ from typing import Any
 from minitransformer.app.training.checkpoints.arrays import ArrayInfo
 from minitransformer.app.training.checkpoints.folder import RunFolder
 from minitransformer.app.training.checkpoints.snapshot import MODEL, OPTIMIZER, Checkpoint, read
+from minitransformer.config import Config
 from minitransformer.errors import CheckpointError, Path
-
-# settings that came to the models later, and what a checkpoint without them means
-LATER = {"causal": True, "quiet_start": False, "whole": False}
+from minitransformer.models import Model
 
 
 def find(path: Path, which: str = "best") -> Checkpoint:
@@ -50,17 +48,15 @@ def load_into(checkpoint: Checkpoint, model: Any, optimizer: Any = None) -> None
 
 def load_model(path: Path, which: str = "best") -> tuple[Any, Checkpoint]:
     """A new model with the weights of a checkpoint, ready to be used: `eval()` has been called."""
-    from minitransformer.models import MODELS
-
     checkpoint = find(path, which)
     kind, config = checkpoint.model["kind"], checkpoint.model["config"]
-    if kind not in MODELS:
-        raise CheckpointError(checkpoint.path, f"holds a {kind!r}", f"models are {', '.join(MODELS)}")
+    if kind not in Model.kinds:
+        raise CheckpointError(checkpoint.path, f"holds a {kind!r}", f"models are {', '.join(Model.kinds)}")
     _check_sizes(checkpoint)
     try:
         # first without values, which takes no memory: the config may ask for more weights than the file holds
-        _check_weights(checkpoint, MODELS[kind].from_config({**config, "seed": None}))
-        model = MODELS[kind].from_config(config)
+        _check_weights(checkpoint, Model.kinds[kind](**{**config, "seed": None}))
+        model = Model.kinds[kind](**config)
     except CheckpointError:
         raise
     except Exception as error:  # a damaged config can break a constructor anywhere
@@ -75,13 +71,19 @@ def _check_model(checkpoint: Checkpoint, model: Any) -> None:
     if checkpoint.model["kind"] != kind:
         found = f"belongs to another model: a {checkpoint.model['kind']}, not a {kind}"
         raise CheckpointError(checkpoint.path, found, "name a checkpoint of this kind of model")
-    config = json.loads(json.dumps(model.config()))  # as the file has it: a tuple is a list there
-    later = {name: value for name, value in LATER.items() if name in config}
-    differing = differences(later | checkpoint.model["config"], config)
+    differing = differences(_settings(checkpoint, model.kind), model.settings())
     if differing:
         found = f"belongs to another model: {'; '.join(differing[:3])}"
         raise CheckpointError(checkpoint.path, found, "give the settings it was trained with, or another checkpoint")
     _check_weights(checkpoint, model)
+
+
+def _settings(checkpoint: Checkpoint, kind: str) -> dict[str, Any]:
+    """The model's settings; one that came later than the checkpoint has its default."""
+    try:
+        return Config.of(kind, **checkpoint.model["config"]).settings(kind)
+    except (TypeError, ValueError) as error:
+        raise _unfit(checkpoint, f"no {kind} can be made of its settings ({error})") from error
 
 
 def _check_weights(checkpoint: Checkpoint, model: Any) -> None:

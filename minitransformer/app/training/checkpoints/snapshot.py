@@ -83,7 +83,7 @@ def write(folder: Path, snapshot: Snapshot, model: Any, optimizer: Any) -> str:
     with replacing(arrays_path) as file:
         size, sha256 = write_arrays(file, arrays)
     entries = {name: getattr(snapshot, name) for name in Snapshot.__dataclass_fields__}
-    entries["model"] = {"kind": type(model).__name__, "config": model.config(), "rng": model.rng_state()}
+    entries["model"] = {"kind": type(model).__name__, "config": model.settings(), "rng": model.rng_state()}
     entries["optimizer"] = {"kind": type(optimizer).__name__, "values": values}
     entries["arrays"] = {"file": os.path.basename(arrays_path), "bytes": size, "sha256": sha256}
     try:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ import pytest
 import autograd.functional as F
 import kernels
 from kernels.contract import CONTRACT
-from minitransformer import presets
 from minitransformer.app.bench import cases, charts, growth, inputs, profile
 from minitransformer.app.bench.roofline import Point
+from minitransformer.config import LAB_TRANSLATOR
+from minitransformer.models import Translator, build
 
 PRODUCTS = ("linear", "attention", "feed_forward")
 
@@ -39,15 +41,15 @@ def test_the_arithmetic_is_what_the_kernels_do(kind):
     here; the smallest part they could forget, the layers below the labs' head, would be 9 %."""
     sizes = {"B": 2, "T": 16}
     if kind == "translator":
-        small = presets.LAB_TRANSLATOR | {"source_vocab": 50, "target_vocab": 5000}
-        model, claimed = presets.Translator(**small), cases.translator_flops(sizes | {"model": small})
+        small = replace(LAB_TRANSLATOR, source_vocab=50, target_vocab=5000)
+        model, claimed = Translator(small), cases.translator_flops(sizes | {"model": small})
         source, target = inputs.words(2, 16, 50), inputs.words(2, 17, 5000)
         loss = model.loss(source, target[:, :-1], target[:, 1:])
     elif kind == "classifier":
-        model, claimed = presets.build("lab", "classifier"), cases.classifier_flops(sizes)
+        model, claimed = build("lab", "classifier"), cases.classifier_flops(sizes)
         loss = F.cross_entropy(model(inputs.words(2, 16, 50001)), np.array([0, 1]))
     else:
-        model, claimed = presets.build("lab"), cases.step_flops(sizes)
+        model, claimed = build("lab"), cases.step_flops(sizes)
         ids = inputs.words(2, 17, 50001)
         loss = model.loss(ids[:, :-1], ids[:, 1:])
     assert product_flops(loss) == pytest.approx(claimed, rel=0.02)

@@ -155,7 +155,7 @@ def test_the_rate_decides_how_many_words_are_hidden(folder, data):
     for batch in modelling.task(recipe, SimpleNamespace(**given), None).batches.epoch():
         assert ((batch.targets != batch.ignore).sum(axis=1) == batch.lengths - 1).all()  # all but <sos>
     plain = modelling.task(recipe, SimpleNamespace(**given | {"objective": "next"}), None)
-    assert plain.wordings["text"].tokenizer.extra_specials == () and plain.model.config()["causal"] is True
+    assert plain.wordings["text"].tokenizer.extra_specials == () and plain.model.config.causal is True
 
 
 def test_the_labs_form_of_data(tmp_path, monkeypatch, capsys):
@@ -400,4 +400,4 @@ def test_without_mask_in_the_vocabulary_a_dropped_word_is_unknown(folder):
     tokenizer = thinned.wordings["text"].tokenizer
     assert isinstance(tokenizer, WordTokenizer) and "[MASK]" not in tokenizer.specials
     assert any((batch.ids == tokenizer.oov).any() for batch in thinned.batches.epoch())
-    assert thinned.model.config()["pooling"] == "last"
+    assert thinned.model.config.pooling == "last"

@@ -6,8 +6,9 @@ from argparse import ArgumentParser
 import pytest
 
 from minitransformer.app.cli import params
+from minitransformer.config import PRESETS
 from minitransformer.errors import UserError
-from minitransformer.presets import PRESETS, build
+from minitransformer.models import build
 
 
 def run(*arguments, capsys):
