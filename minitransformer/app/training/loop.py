@@ -24,11 +24,11 @@ Loss = Tensor | tuple[Tensor, Mapping[str, float]]
 Scores = float | Mapping[str, float]
 
 
-def _repeat(
+def _repeat_steps(
     model: ModelT, optimizer: Optimizer, loss_of: Callable[[ModelT, BatchT], Loss], lr: Callable[[int], float],
     between: _BetweenSteps[ModelT, BatchT],
 ) -> None:  # fmt: skip
-    """lr: number of the step → learning rate"""
+    """The steps themselves; `between` hands out the batches.   lr: number of the step, from 1 → learning rate"""
     parameters, run, options = model.parameters(), between.run, between.options
     for batch in between.batches_until_the_end():
         # a dropout without a seed of its own becomes a function of the step: nothing of it has to be saved
@@ -78,7 +78,7 @@ def train(
     with run.opened(), Interrupts() as interrupts:
         run.start(batches, resume)
         between = _BetweenSteps(run, model, batches, options, evaluate, interrupts)
-        _repeat(model, optimizer, loss_of, lambda step: base_lr * factor(step), between)
+        _repeat_steps(model, optimizer, loss_of, lambda step: base_lr * factor(step), between)
         reason = between.finish()
         return run.finish(reason, interrupts.signal, resume_command)
 

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from minitransformer.app.training.checkpoints import JsonObject
 from minitransformer.app.training.checkpoints.files import replacing
@@ -62,7 +62,7 @@ class MetricsFile:
             file.write("".join(_line(record) for record in kept).encode("utf-8"))
         self.lines = len(kept)
 
-    def append(self, record: Mapping[str, Any]) -> None:
+    def append(self, record: JsonObject) -> None:
         try:
             with open(self.path, "ab") as file:
                 file.write(_line(record).encode("utf-8"))
@@ -98,13 +98,13 @@ def read_metrics(path: Path) -> list[JsonObject]:
     return records
 
 
-def _line(record: Mapping[str, Any]) -> str:
+def _line(record: JsonObject) -> str:
     """JSON has no infinity: exp(loss) of a bad start becomes null."""
     tidy = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
     return json.dumps(tidy, allow_nan=False) + "\n"
 
 
-def draw_curve(metrics: Iterable[Mapping[str, Any]], path: Path, title: str = "") -> bool:
+def draw_curve(metrics: Iterable[JsonObject], path: Path, title: str = "") -> bool:
     """Draws training and evaluation loss over the steps and, in a second panel, accuracy if there is one.
 
     metrics  what `read_metrics` returns
@@ -128,7 +128,7 @@ def draw_curve(metrics: Iterable[Mapping[str, Any]], path: Path, title: str = ""
     return True
 
 
-def _draw_panel(axes: Axes, records: list[Mapping[str, Any]], name: str) -> None:
+def _draw_panel(axes: Axes, records: list[JsonObject], name: str) -> None:
     for kind, label, colour, marker, width in (
         ("train", "training", BLUE, "", 1.4),
         ("evaluation", "evaluation", ORANGE, "o", 1.8),
@@ -147,5 +147,5 @@ def _draw_panel(axes: Axes, records: list[Mapping[str, Any]], name: str) -> None
     axes.legend(frameon=False)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -277,13 +277,13 @@ def resume_command(program: str, arguments: Sequence[str]) -> str:
     return shlex.join([program, *arguments, *([] if "--resume" in arguments else ["--resume"])])
 
 
-def _count(value: Any, least: int = 0) -> int:
+def _count(value: object, least: int = 0) -> int:
     if type(value) is not int or value < least:
         raise ValueError(f"{value!r} is no count")
     return value
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r} is no number")
     return float(value)

@@ -6,7 +6,6 @@ import copy
 import math
 import os
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 
@@ -149,7 +148,7 @@ def differences(saved: JsonObject, given: JsonObject, ignored: Collection[str] =
     ]
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:60] + "..."
 
