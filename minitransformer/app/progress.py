@@ -62,8 +62,8 @@ class Lines:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + self.seconds
-        of = "" if status.total is None else f"/{status.total}"
-        parts = [f"step {status.step}{of}", f"epoch {status.epoch + 1}", status.numbers(), status.left()]
+        step = f"step {status.step}" if status.total is None else f"step {status.step}/{status.total}"
+        parts = [step, f"epoch {status.epoch + 1}", status.numbers(), status.left()]
         self.note(", ".join(part for part in parts if part))
 
     def note(self, text: str) -> None:

@@ -1,24 +1,55 @@
 """Training: one loop for all models, which stops and resumes bit for bit.
 
-from minitransformer.app.training import Options, train, warmup_cosine
+Everything here surrounds these fourteen lines, which need nothing but the model and its optimizer:
 
+```python
+import numpy as np
+from minitransformer import LanguageModel
+from minitransformer.optim import Adam, clip_grad_norm
+
+text = np.frombuffer(b"to be, or not to be, that is the question: " * 6, dtype=np.uint8)
+model = LanguageModel(vocab_size=256, d_model=32, n_heads=2, n_layers=2, d_ff=64, max_len=16)
+optimizer = Adam(model.parameters(), lr=3e-3)
+for step in range(100):
+    rows = text[step : step + 8 * 17].reshape(8, 17)  # a batch: 8 rows of 17 letters
+    loss = model.loss(rows[:, :-1], rows[:, 1:])  # each letter is to predict the next one
+    optimizer.zero_grad()
+    loss.backward()
+    clip_grad_norm(model.parameters(), 1.0)
+    optimizer.step()
+    print(step, loss.item())
+```
+
+`train` makes the same steps, and also shows progress, evaluates, saves, and goes on where it was stopped:
+
+```python
+from minitransformer.app.data import LanguageModelBatches
+from minitransformer.app.training import Options, train
+from minitransformer.optim import warmup_cosine
+
+batches = LanguageModelBatches([text], max_len=16, rows=8, windows=True)
 result = train(
     model,
     optimizer,
-    batches,                                     # .epoch(e, start) and .count(e)
+    batches,
     lambda model, batch: model.loss(batch.ids, batch.targets, ignore_index=batch.ignore),
-    Options(max_epochs=2, clip=0.5, evaluate_every=500),
-    schedule=warmup_cosine(warmup=200, total=6250),
-    evaluate=lambda model: {"loss": ...},
-    folder="runs/reviews",
+    Options(max_epochs=4, clip=0.5),
+    schedule=warmup_cosine(warmup=2, total=4 * batches.count()),
+    folder="runs/question",
     resume=False,
 )
+```
+
+loop.py        the steps, and between them evaluation and limits
+run.py         where a run stands; starting, resuming, saving it
+metrics.py     its numbers: averaged, written down, drawn
+options.py     how long to train, how often to look
+interrupts.py  Ctrl-C as a polite request
+checkpoints/   what is saved, and how it is read with suspicion
 """
 
 from minitransformer.app.training.loop import train
 from minitransformer.app.training.options import Options
-from minitransformer.app.training.resume import resume_command
-from minitransformer.app.training.summary import Result
-from minitransformer.errors import NotFiniteError, TrainingError
+from minitransformer.app.training.run import Result, resume_command
 
-__all__ = ["NotFiniteError", "Options", "Result", "TrainingError", "resume_command", "train"]
+__all__ = ["Options", "Result", "resume_command", "train"]

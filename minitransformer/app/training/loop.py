@@ -1,49 +1,62 @@
-"""The loop: batch, loss, backward, clip, update; and around it evaluation, checkpoints, and an orderly end."""
+"""The loop: batch, loss, backward, clip, step; and what is due between two steps: evaluation, a checkpoint, the end."""
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable, Iterator, Mapping
+from typing import Generic, TypeVar
 
 import autograd.functional as F
-import kernels
-from autograd import no_grad
+from autograd import Tensor, no_grad
 from minitransformer.app.progress import Pace, Progress, Status, progress_on
-from minitransformer.app.training.batch_source import BatchSource, Position, count_tokens
-from minitransformer.app.training.checkpoints import CheckpointError, RunFolder, Snapshot
-from minitransformer.app.training.display import seconds_left, total_steps, with_perplexity
+from minitransformer.app.training.checkpoints import JsonObject
 from minitransformer.app.training.interrupts import Interrupts
-from minitransformer.app.training.metrics import MetricsFile
+from minitransformer.app.training.metrics import Meter, with_perplexity
 from minitransformer.app.training.options import Options
-from minitransformer.app.training.resume import describe, resume_from
-from minitransformer.app.training.state import Meter, State
-from minitransformer.app.training.summary import Result, draw, farewell
-from minitransformer.errors import NotFiniteError, TrainingError
-from minitransformer.optim import Schedule, clip_grad_norm, constant
+from minitransformer.app.training.run import BatchSource, Result, Run, count_batches
+from minitransformer.errors import TrainingError
+from minitransformer.models import Model
+from minitransformer.optim import Optimizer, Schedule, clip_grad_norm, constant
 
-Loss = Callable[[Any, Any], Any]
-Evaluation = Callable[[Any], float | Mapping[str, float]]
+ModelT = TypeVar("ModelT", bound=Model)
+BatchT = TypeVar("BatchT")
+Loss = Tensor | tuple[Tensor, Mapping[str, float]]
+Scores = float | Mapping[str, float]
+
+
+def _repeat_steps(
+    model: ModelT, optimizer: Optimizer, loss_of: Callable[[ModelT, BatchT], Loss], lr: Callable[[int], float],
+    between: _BetweenSteps[ModelT, BatchT],
+) -> None:  # fmt: skip
+    """The steps themselves; `between` hands out the batches.   lr: number of the step, from 1 → learning rate"""
+    parameters, run, options = model.parameters(), between.run, between.options
+    for batch in between.batches_until_the_end():
+        # a dropout without a seed of its own becomes a function of the step: nothing of it has to be saved
+        F.manual_seed([options.seed, run.state.step])
+        optimizer.lr = lr(run.state.step + 1)
+        optimizer.zero_grad()
+        loss, values = _loss_and_values(loss_of(model, batch))
+        run.demand_finite("the loss", values["loss"])
+        loss.backward()
+        norm = clip_grad_norm(parameters, math.inf if options.clip is None else options.clip)
+        run.demand_finite("the norm of the gradient", norm)
+        optimizer.step()
+        between.step_done(count_tokens(batch), values, norm)
 
 
 def train(
-    model: Any,
-    optimizer: Any,
-    batches: BatchSource,
-    loss_of: Loss,
+    model: ModelT,
+    optimizer: Optimizer,
+    batches: BatchSource[BatchT],
+    loss_of: Callable[[ModelT, BatchT], Loss],
     options: Options,
     *,
     schedule: Schedule | None = None,
-    evaluate: Evaluation | None = None,
+    evaluate: Callable[[ModelT], Scores] | None = None,
     folder: str | None = None,
     resume: bool = False,
-    settings: dict[str, Any] | None = None,
-    tokenizer: Any = None,
-    tokens_of: Callable[[Any], int] = count_tokens,
+    settings: JsonObject | None = None,
+    tokenizer: JsonObject | None = None,
     progress: Progress | None = None,
     resume_command: str = "the same command with --resume",
 ) -> Result:
@@ -55,109 +68,91 @@ def train(
     folder          for checkpoints, metrics.jsonl and curve.png; without one nothing is written
     resume          go on with the latest checkpoint in the folder, bit for bit
     settings        whatever a command wants to find again in the checkpoint (JSON values), e.g. its data
+    tokenizer       what makes the tokenizer again (JSON values); kept in the checkpoint
     resume_command  what to type to go on; shown after Ctrl-C
 
     Raises TrainingError or CheckpointError with a message for the user."""
-    loop = _Loop(model, optimizer, batches, loss_of, options, schedule, evaluate, settings, tokenizer, tokens_of)
-    with ExitStack() as stack:
-        loop.progress = progress_on() if progress is None else progress
-        stack.callback(loop.progress.close)
-        if folder is not None:
-            loop.folder, loop.metrics = RunFolder(folder, options.keep), MetricsFile(folder)
-            loop.folder.open()
-            stack.callback(loop.folder.close)
-        elif resume:
-            raise TrainingError("there is nothing to resume without the folder of a run: name it")
-        loop.interrupts = stack.enter_context(Interrupts())
-        loop.start(resume)
-        reason = loop.run()
-        return loop.finish(reason, resume_command)
+    factor, base_lr = schedule or constant(), optimizer.lr  # read here: a checkpoint brings the rate of its last step
+    progress = progress_on() if progress is None else progress
+    run = Run(model, optimizer, options, factor, settings or {}, tokenizer, folder, progress)
+    with run.opened(), Interrupts() as interrupts:
+        run.start(batches, resume)
+        between = _BetweenSteps(run, model, batches, options, evaluate, interrupts)
+        _repeat_steps(model, optimizer, loss_of, lambda step: base_lr * factor(step), between)
+        reason = between.finish()
+        return run.finish(reason, interrupts.signal, resume_command)
 
 
-class _Loop:
-    progress: Progress
-    interrupts: Interrupts
+class _BetweenSteps(Generic[ModelT, BatchT]):
+    """Hands out the batches and does before each of them what is due."""
+
+    reason = ""  # why no further batch came
 
     def __init__(
-        self, model: Any, optimizer: Any, batches: BatchSource, loss_of: Loss, options: Options,
-        schedule: Schedule | None, evaluate: Evaluation | None, settings: dict[str, Any] | None, tokenizer: Any,
-        tokens_of: Callable[[Any], int],
+        self, run: Run, model: ModelT, source: BatchSource[BatchT], options: Options,
+        evaluate: Callable[[ModelT], Scores] | None, interrupts: Interrupts,
     ):  # fmt: skip
-        self.model, self.optimizer, self.batches, self.loss_of = model, optimizer, batches, loss_of
-        self.options, self.evaluate, self.tokens_of = options, evaluate, tokens_of
-        self.schedule, self.lr, self.tokenizer = schedule or constant(), optimizer.lr, tokenizer
-        self.training = describe(options, optimizer, self.schedule, settings or {})
-        self.environment = {"backend": kernels.current().name, "numpy": np.__version__}
-        self.parameters = list(model.parameters())
-        self.folder: RunFolder | None = None
-        self.metrics: MetricsFile | None = None
-        self.state = State()
-        self.checkpoint: str | None = None
-        self.unsaved = True
-        self.new_best = False
+        self.run, self.state, self.model, self.source = run, run.state, model, source
+        self.options, self.evaluate, self.interrupts = options, evaluate, interrupts
         self.pace = Pace()
+        self.epoch: Iterator[BatchT] | None = None  # what is left of it
+        self.batches_in_epoch = 0
 
-    # ------------------------------------------------------------------------------------------ from start to end
-
-    def start(self, resume: bool) -> None:
-        if self.folder is not None and self.metrics is not None:
-            if resume:
-                checkpoint = self.folder.latest()
-                state = State.of(checkpoint)
-                Position(self.batches, state).check(checkpoint)
-                for note in resume_from(checkpoint, self):
-                    self.progress.note(note)
-                self.state, self.checkpoint, self.unsaved = state, checkpoint.path, False
-            elif self.folder.steps():
-                found = f"already holds a run of {self.folder.steps()[-1]} steps"
-                raise CheckpointError(self.folder.path, found, "add --resume to go on with it, or name another folder")
-            self.metrics.restart(self.state.lines, self.state.step)
-        self.position = Position(self.batches, self.state)
-        self.began = time.monotonic()
-        self.cpu_began = time.process_time()
-        self.model.train()
-
-    def run(self) -> str:
+    def batches_until_the_end(self) -> Iterator[BatchT]:
         """Evaluation and saving come before the next step: whatever is due and was not done, because a signal came
         in between, is done first when the run resumes."""
         while True:
-            if not self.interrupts.signal and self._evaluation_due():
+            if not self.interrupts.signal and self._due(self.options.evaluate_every):
                 self._evaluate()
-            if self.unsaved and (self.new_best or self.state.step == 0 or self._due(self.options.save_every)):
-                self._save()  # also before the first step: an unusable folder shows at once, not after an hour
-            reason = "interrupted" if self.interrupts.signal else self._limit()
-            if reason:
-                return reason
-            self._step()
+            if self.run.unsaved and (self.state.is_best() or not self.state.step or self._due(self.options.save_every)):
+                self.run.save()  # also before the first step: an unusable folder shows at once, not after an hour
+            self.reason = "interrupted" if self.interrupts.signal else self._limit()
+            if self.reason:
+                return
+            yield self._next_batch()
 
-    def finish(self, reason: str, resume_command: str) -> Result:
-        if reason != "interrupted":
+    def step_done(self, tokens: int, values: dict[str, float], grad_norm: float) -> None:
+        """A batch counts as done only here: whatever interrupts its step, the run resumes before it."""
+        state, epoch, total = self.state, self.state.epoch, self._total_steps()
+        state.step, state.batch, state.tokens = state.step + 1, state.batch + 1, state.tokens + tokens
+        if state.batch == self.batches_in_epoch:
+            state.epoch, state.batch, self.epoch = state.epoch + 1, 0, None
+        self.run.unsaved = True
+        state.meter.add(tokens, values | {"grad_norm": grad_norm})
+        self.pace.add(tokens, values)
+        if state.step % self.options.log_every == 0:
+            self._write_means()
+        shown, speed = self._with_perplexity(self.pace.means()), self.pace.tokens_per_second()
+        self.run.progress.update(Status(state.step, total, epoch, shown, speed, self._seconds_left(total)))
+
+    def finish(self) -> str:
+        """The last numbers; returns why the run ended."""
+        if self.reason != "interrupted":
             if self.state.meter.steps:
-                self._write_line("train", self._train_line())
-            if self.evaluate and self.state.evaluated != self.state.step:
-                self._evaluate()
-            if self.interrupts.signal:  # during the last evaluation
-                reason = "interrupted"
-        if self.unsaved:
-            self._save()
-        if self.metrics is not None and self.folder is not None:
-            draw(self.metrics.path, self.folder.path, self.progress)
-        self.progress.close()
-        state, signal = self.state, self.interrupts.signal
-        result = Result(reason, state.step, state.epoch, state.metrics, state.best, self.checkpoint, signal)
-        self.progress.note(farewell(result, resume_command))
-        return result
+                self._write_means()
+            self._evaluate()
+        return "interrupted" if self.interrupts.signal else self.reason  # a signal during the last evaluation counts
 
-    def _evaluation_due(self) -> bool:
-        return (
-            bool(self.evaluate) and self.state.evaluated != self.state.step and self._due(self.options.evaluate_every)
-        )
+    def _next_batch(self) -> BatchT:
+        state = self.state
+        if self.epoch is None:
+            self.batches_in_epoch = count_batches(self.source, state.epoch)
+            self.epoch = self.source.epoch(state.epoch, state.batch)
+        try:
+            return next(self.epoch)
+        except StopIteration:
+            where = f"epoch {state.epoch + 1} ended at batch {state.batch} of {self.batches_in_epoch}"
+            raise TrainingError(f"{where}: the batch source's count() and epoch() disagree") from None
 
     def _due(self, every: int | None) -> bool:
+        """After so many steps; None: at the end of each epoch."""
         state = self.state
         return state.step > 0 and (state.batch == 0 if every is None else state.step % every == 0)
 
-    def _limit(self) -> str | None:
+    # ------------------------------------------------------------------------------------------ limits
+
+    def _limit(self) -> str:
+        """The one that is reached, or nothing."""
         options, state = self.options, self.state
         if options.patience is not None and state.stale >= options.patience:
             return "patience"
@@ -165,130 +160,91 @@ class _Loop:
             return "steps"
         if options.max_epochs is not None and state.epoch >= options.max_epochs:
             return "epochs"
-        if options.max_minutes is not None and self._seconds() >= 60 * options.max_minutes:
+        if options.max_minutes is not None and self.run.seconds() >= 60 * options.max_minutes:
             return "minutes"
-        return None
+        return ""
 
-    def _seconds(self) -> float:
-        return self.state.seconds + time.monotonic() - self.began
+    def _total_steps(self) -> int | None:
+        """The step at which the run will end, if all epochs are as long as this one."""
+        options, state, totals = self.options, self.state, []
+        if options.max_steps is not None:
+            totals.append(options.max_steps)
+        if options.max_epochs is not None:
+            epochs_left = max(0, options.max_epochs - state.epoch)
+            totals.append(state.step - state.batch + epochs_left * self.batches_in_epoch)
+        return min(totals, default=None)
 
-    def _cpu_seconds(self) -> float:
-        return self.state.cpu_seconds + time.process_time() - self.cpu_began
+    def _seconds_left(self, total_steps: int | None) -> float | None:
+        """Until the first limit is reached."""
+        left = []
+        if total_steps is not None:
+            left.append((total_steps - self.state.step) * self.pace.seconds_per_step())
+        if self.options.max_minutes is not None:
+            left.append(max(0.0, 60 * self.options.max_minutes - self.run.seconds()))
+        return min(left, default=None)
 
-    # ------------------------------------------------------------------------------------------ one step
-
-    def _step(self) -> None:
-        state = self.state
-        batch = self.position.take()
-        # a dropout without a seed of its own becomes a function of the step: nothing of it has to be saved
-        F.manual_seed([self.options.seed, state.step])
-        self.optimizer.lr = self.lr * self.schedule(state.step + 1)
-        self.optimizer.zero_grad()
-        outcome = self.loss_of(self.model, batch)
-        loss, more = outcome if isinstance(outcome, tuple) else (outcome, {})
-        values = {"loss": float(loss), **{name: float(value) for name, value in more.items()}}
-        self._demand_finite("the loss", values["loss"])
-        loss.backward()
-        norm = float(clip_grad_norm(self.parameters, math.inf if self.options.clip is None else self.options.clip))
-        self._demand_finite("the norm of the gradient", norm)
-        self.optimizer.step()
-
-        tokens = self.tokens_of(batch)
-        epoch, total = state.epoch, total_steps(self.options, state, self.position.count())
-        state.step += 1
-        state.tokens += tokens
-        self.position.advance()
-        self.unsaved, self.new_best = True, False
-        state.meter.add(tokens, values | {"grad_norm": norm})
-        self.pace.add(tokens, values)
-        if state.step % self.options.log_every == 0:
-            self._write_line("train", self._train_line())
-        shown = self._with_perplexity(self.pace.means())
-        left = seconds_left(self.options, state, total, self.pace, self._seconds())
-        self.progress.update(Status(state.step, total, epoch, shown, self.pace.tokens_per_second(), left))
-
-    def _demand_finite(self, what: str, value: float) -> None:
-        if not math.isfinite(value):
-            state = self.state
-            last = f"the last good checkpoint is {self.checkpoint}" if self.checkpoint else "no checkpoint was written"
-            raise NotFiniteError(
-                f"training stopped: {what} is {value} at step {state.step + 1} (epoch {state.epoch + 1}, batch "
-                f"{state.batch + 1}); {last}; resume it with a lower learning rate or stronger clipping"
-            )
-
-    # ------------------------------------------------------------------------------------------ now and then
+    # ------------------------------------------------------------------------------------------ evaluation
 
     def _evaluate(self) -> None:
-        """Never touches training: the random state is put back. Ctrl-C abandons it; it is then due on resuming."""
-        assert self.evaluate is not None
-        rng = self.model.rng_state()
+        """Once a step. Never touches training: the random state is put back. Ctrl-C abandons it; it is then due on
+        resuming."""
+        if self.evaluate is None or self.state.evaluated == self.state.step:
+            return
+        random_state = self.model.rng_state()
         self.model.eval()
         try:
             with no_grad(), self.interrupts.at_once():
-                outcome = self.evaluate(self.model)
+                scores = self.evaluate(self.model)
         except KeyboardInterrupt:
             if not self.interrupts.signal:
                 raise
             return
         finally:
             self.model.train()
-            self.model.set_rng_state(rng)
-        values = {k: float(v) for k, v in outcome.items()} if isinstance(outcome, Mapping) else {"loss": float(outcome)}
-        self._judge(values)
-        self._write_line("evaluation", self._with_perplexity(values))
-        shown = ", ".join(f"{name} {value:.4g}" for name, value in self._with_perplexity(values).items())
-        best = " (best so far)" if self.new_best else ""
-        self.progress.note(f"step {self.state.step}, evaluation: {shown}{best}")
+            self.model.set_rng_state(random_state)
+        scores = scores if isinstance(scores, Mapping) else {"loss": scores}
+        values = {name: float(value) for name, value in scores.items()}
+        self._compare_with_best(values)
+        values = self._with_perplexity(values)
+        self.run.write_line("evaluation", values)
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+        best = " (best so far)" if self.state.is_best() else ""
+        self.run.progress.note(f"step {self.state.step}, evaluation: {shown}{best}")
 
-    def _judge(self, values: dict[str, float]) -> None:
-        """Is this the best evaluation so far?"""
-        options, state = self.options, self.state
-        if options.monitor not in values:
-            raise TrainingError(f"the evaluation gives {', '.join(values)}, not the monitored {options.monitor!r}")
-        value = values[options.monitor]
-        self._demand_finite(f"the {options.monitor} of the evaluation", value)
-        sign = -1 if options.higher_is_better else 1
-        self.new_best = state.best is None or sign * value < sign * state.best["value"]
-        if self.new_best:
-            state.best = {"step": state.step, "metric": options.monitor, "value": value}
-        state.stale = 0 if self.new_best else state.stale + 1
-        state.evaluated, self.unsaved = state.step, True
-
-    def _save(self) -> None:
-        if self.folder is None or self.metrics is None:
-            self.unsaved = False
-            return
-        for name, weight in self.model.named_parameters():
-            # finite gradients can still push a weight over the edge; such a checkpoint would be worth nothing
-            self._demand_finite(
-                f"a value of {name}", 0.0 if np.isfinite(weight.backend.to_numpy(weight.array)).all() else math.nan
-            )
-        self.metrics.sync()
-        self.state.lines, state = self.metrics.lines, self.state
-        snapshot = Snapshot(
-            step=state.step, epoch=state.epoch, batch=state.batch, training=self.training,
-            state=state.to_json() | {"seconds": self._seconds(), "cpu_seconds": self._cpu_seconds()},
-            metrics=state.metrics, best=state.best, tokenizer=self.tokenizer, environment=self.environment,
-        )  # fmt: skip
-        self.checkpoint = self.folder.save(snapshot, self.model, self.optimizer)
-        self.unsaved, self.new_best = False, False
+    def _compare_with_best(self, values: dict[str, float]) -> None:
+        state, monitor = self.state, self.options.monitor
+        if monitor not in values:
+            raise TrainingError(f"the evaluation gives {', '.join(values)}, not the monitored {monitor!r}")
+        value = values[monitor]
+        self.run.demand_finite(f"the {monitor} of the evaluation", value)
+        sign = -1 if self.options.higher_is_better else 1
+        if state.best is None or sign * value < sign * state.best["value"]:
+            state.best = {"step": state.step, "metric": monitor, "value": value}
+        state.stale = 0 if state.is_best() else state.stale + 1
+        state.evaluated = state.step
 
     # ------------------------------------------------------------------------------------------ numbers to show
 
-    def _train_line(self) -> dict[str, float]:
+    def _write_means(self) -> None:
+        """A line of metrics over the steps since the last one."""
         values = self._with_perplexity(self.state.meter.means())
         self.state.meter = Meter()
-        return values | {"lr": self.optimizer.lr, "tokens_per_second": round(self.pace.tokens_per_second(), 1)}
-
-    def _write_line(self, kind: str, values: dict[str, float]) -> None:
-        state = self.state
-        where = {"kind": kind, "step": state.step, "epoch": state.epoch, "batch": state.batch, "tokens": state.tokens}
-        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
-        spent = {"seconds": round(self._seconds(), 3), "cpu_seconds": round(self._cpu_seconds(), 3)}
-        state.metrics[kind] = where | finite | spent
-        self.unsaved = True
-        if self.metrics is not None:
-            self.metrics.append(state.metrics[kind])
+        speed = round(self.pace.tokens_per_second(), 1)
+        self.run.write_line("train", values | {"lr": self.run.optimizer.lr, "tokens_per_second": speed})
 
     def _with_perplexity(self, values: dict[str, float]) -> dict[str, float]:
         return with_perplexity(values) if self.options.perplexity else values
+
+
+def _loss_and_values(outcome: Loss) -> tuple[Tensor, dict[str, float]]:
+    loss, more = outcome if isinstance(outcome, tuple) else (outcome, {})
+    return loss, {"loss": float(loss), **{name: float(value) for name, value in more.items()}}
+
+
+def count_tokens(batch: object) -> int:
+    """Real positions in a batch of `minitransformer.app.data`; in another one the elements of its first array."""
+    lengths = [getattr(batch, name, None) for name in ("lengths", "source_lengths", "target_lengths")]
+    if any(length is not None for length in lengths):
+        return sum(int(length.sum()) for length in lengths if length is not None)
+    first = batch[0] if isinstance(batch, tuple | list) else batch
+    return int(getattr(first, "size", 1))

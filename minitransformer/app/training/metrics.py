@@ -1,21 +1,55 @@
-"""metrics.jsonl: one JSON object a line, appended as training goes, cut back when a run resumes."""
+"""The numbers of a run: averaged over steps, kept in metrics.jsonl, drawn as a learning curve."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from minitransformer.app.training.checkpoints import JsonObject
 from minitransformer.app.training.checkpoints.files import replacing
 from minitransformer.errors import Path, system_error
 
+if TYPE_CHECKING:  # loaded by the first picture, and not before
+    from matplotlib.axes import Axes
+
 FILE = "metrics.jsonl"
+# Okabe and Ito's palette: told apart by people with any kind of colour vision, and in grey
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
+
+
+@dataclass
+class Meter:
+    """Sums since the last line of metrics; saved, so that a resumed run writes the same averages."""
+
+    steps: int = 0
+    tokens: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+
+    def add(self, tokens: int, values: Mapping[str, float]) -> None:
+        self.steps += 1
+        self.tokens += tokens
+        for name, value in values.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+
+    def means(self) -> dict[str, float]:
+        return {name: total / self.steps for name, total in self.sums.items()}
+
+
+def with_perplexity(values: dict[str, float]) -> dict[str, float]:
+    """exp(loss) beside the loss; infinite where float64 ends, at exp(709)."""
+    if "loss" not in values:
+        return values
+    perplexity = math.exp(values["loss"]) if values["loss"] < 700 else math.inf
+    return {"loss": values["loss"], "perplexity": perplexity, **values}
 
 
 class MetricsFile:
-    """The lines written so far are counted: a checkpoint notes the count, and resuming keeps just those lines."""
+    """metrics.jsonl: one JSON object a line, appended as training goes, cut back when a run resumes. A checkpoint notes
+    how many lines were written, and resuming keeps just those."""
 
     def __init__(self, folder: Path):
         self.path = os.path.join(folder, FILE)
@@ -28,7 +62,7 @@ class MetricsFile:
             file.write("".join(_line(record) for record in kept).encode("utf-8"))
         self.lines = len(kept)
 
-    def append(self, record: Mapping[str, Any]) -> None:
+    def append(self, record: JsonObject) -> None:
         try:
             with open(self.path, "ab") as file:
                 file.write(_line(record).encode("utf-8"))
@@ -45,7 +79,7 @@ class MetricsFile:
             raise system_error(self.path, "cannot be written", error) from error
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
+def read_metrics(path: Path) -> list[JsonObject]:
     """All complete lines; a last line that a kill cut short is left out, and so is whatever is no record of ours."""
     records = []
     try:
@@ -64,7 +98,54 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _line(record: Mapping[str, Any]) -> str:
+def _line(record: JsonObject) -> str:
     """JSON has no infinity: exp(loss) of a bad start becomes null."""
     tidy = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
     return json.dumps(tidy, allow_nan=False) + "\n"
+
+
+def draw_curve(metrics: Iterable[JsonObject], path: Path, title: str = "") -> bool:
+    """Draws training and evaluation loss over the steps and, in a second panel, accuracy if there is one.
+
+    metrics  what `read_metrics` returns
+    Returns False, and draws nothing, when there are no numbers yet. matplotlib is loaded here and not before."""
+    records = list(metrics)
+    panels = [name for name in ("loss", "accuracy") if any(_is_number(record.get(name)) for record in records)]
+    if not panels:
+        return False
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4 * len(panels), 4.2), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)  # a canvas of its own: no window, and no trace in the caller's pyplot
+    for number, name in enumerate(panels, 1):
+        axes = figure.add_subplot(1, len(panels), number)
+        _draw_panel(axes, records, name)
+    if title:
+        figure.suptitle(title.replace("$", r"\$"), fontsize=12)  # a dollar sign would start a formula
+    with replacing(path) as file:
+        figure.savefig(file, format="png")
+    return True
+
+
+def _draw_panel(axes: Axes, records: list[JsonObject], name: str) -> None:
+    for kind, label, colour, marker, width in (
+        ("train", "training", BLUE, "", 1.4),
+        ("evaluation", "evaluation", ORANGE, "o", 1.8),
+    ):
+        points = [(r["step"], r[name]) for r in records if r.get("kind") == kind and _is_number(r.get(name))]
+        if points:
+            if len(points) == 1:
+                marker = "o"  # a line through one point is invisible
+            axes.plot(
+                *zip(*points, strict=True), color=colour, marker=marker, markersize=4, linewidth=width, label=label
+            )
+    axes.set_xlabel("optimizer steps")
+    axes.set_ylabel("loss (nats per target)" if name == "loss" else name)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color=GREY, alpha=0.2, linewidth=0.6)
+    axes.legend(frameon=False)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

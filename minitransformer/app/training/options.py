@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from minitransformer.errors import TrainingError
 
-# what may change when a run goes on without changing any of its weights
-HARMLESS = (
+# what may differ when a run goes on, and it still goes on bit for bit
+WITHOUT_EFFECT_ON_WEIGHTS = (
     "max_steps", "max_epochs", "max_minutes", "save_every", "log_every", "evaluate_every", "patience", "perplexity",
     "keep", "monitor", "higher_is_better",
 )  # fmt: skip
@@ -44,9 +43,6 @@ class Options:
         if self.clip is not None and not self.clip > 0:
             raise TrainingError(f"clip={self.clip}: give a norm above 0, or None to leave gradients as they are")
         _at_least("seed", self.seed, 0)
-
-    def config(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def _at_least(name: str, value: float | None, least: int) -> None:

@@ -14,9 +14,13 @@ checkpoint is complete, whatever moment the process was killed at.
     model, checkpoint = load_model("runs/reviews")
 """
 
+from minitransformer.app.training.checkpoints.document import JsonObject
 from minitransformer.app.training.checkpoints.folder import RunFolder
-from minitransformer.app.training.checkpoints.load import find, load_into, load_model
-from minitransformer.app.training.checkpoints.snapshot import Checkpoint, Snapshot, read
+from minitransformer.app.training.checkpoints.load import differences, find, load_into, load_model
+from minitransformer.app.training.checkpoints.snapshot import Best, Checkpoint, Snapshot, read
 from minitransformer.errors import CheckpointError
 
-__all__ = ["Checkpoint", "CheckpointError", "RunFolder", "Snapshot", "find", "load_into", "load_model", "read"]
+__all__ = [
+    "Best", "Checkpoint", "CheckpointError", "JsonObject", "RunFolder", "Snapshot", "differences", "find", "load_into",
+    "load_model", "read",
+]  # fmt: skip

@@ -11,17 +11,20 @@ import itertools
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from minitransformer.app.training.checkpoints.files import regular_size
+from minitransformer.app.training.checkpoints.files import DAMAGED, regular_size
 from minitransformer.errors import CheckpointError, Path, system_error
+
+if TYPE_CHECKING:  # loaded by the first checkpoint that is read, and not before
+    from safetensors import safe_open
 
 KINDS = {"F32": "float32", "F64": "float64", "I32": "int32", "I64": "int64", "U64": "uint64", "BOOL": "bool"}
 _CODES = {name: code for code, name in KINDS.items()}
-_DAMAGED = "it is damaged: restore it from a copy, or delete the checkpoint to go on from an earlier one"
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ def write_arrays(file: BinaryIO, arrays: Mapping[str, np.ndarray]) -> tuple[int,
     text = json.dumps(header, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 8)
     digest, total = hashlib.sha256(), 0
-    parts: Iterator[Any] = itertools.chain((len(text).to_bytes(8, "little"), text), (_bytes(arrays[n]) for n in names))
+    parts: Iterator[bytes | memoryview]
+    parts = itertools.chain((len(text).to_bytes(8, "little"), text), (_bytes(arrays[name]) for name in names))
     for part in parts:
         file.write(part)
         digest.update(part)
@@ -58,9 +62,9 @@ def write_arrays(file: BinaryIO, arrays: Mapping[str, np.ndarray]) -> tuple[int,
     return total, digest.hexdigest()
 
 
-def _bytes(array: np.ndarray) -> np.ndarray:
+def _bytes(array: np.ndarray) -> memoryview:
     """The array's own memory, seen as bytes; copied only if it is not contiguous or not little-endian."""
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8)
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
 
 
 def verify_digest(path: Path, size: int, sha256: str) -> None:
@@ -68,14 +72,14 @@ def verify_digest(path: Path, size: int, sha256: str) -> None:
     actual = regular_size(path)
     if actual != size:
         word = "truncated" if actual < size else "too long"
-        raise CheckpointError(path, f"{word}: {actual:,} bytes instead of {size:,}", _DAMAGED)
+        raise CheckpointError(path, f"{word}: {actual:,} bytes instead of {size:,}", DAMAGED)
     try:
         with open(path, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise system_error(path, "cannot be read", error) from error
     if digest != sha256:
-        raise CheckpointError(path, "its content is not what was saved (SHA-256 differs)", _DAMAGED)
+        raise CheckpointError(path, "its content is not what was saved (SHA-256 differs)", DAMAGED)
 
 
 def inspect_arrays(path: Path) -> dict[str, ArrayInfo]:
@@ -83,16 +87,17 @@ def inspect_arrays(path: Path) -> dict[str, ArrayInfo]:
     infos = {}
     size = regular_size(path)
     with _opened(path) as file:
-        for name in file.keys():  # noqa: SIM118 - the library's object is no dict
+        names = file.keys()
+        for name in names:
             part = file.get_slice(name)
             code, shape = str(part.get_dtype()), tuple(part.get_shape())
             if code not in KINDS:
-                raise CheckpointError(path, f"array {name!r} has the type {code}", _DAMAGED)
+                raise CheckpointError(path, f"array {name!r} has the type {code}", DAMAGED)
             # the library compares sizes with offsets; an empty array can still claim 0 rows of 10^18 numbers
             if len(shape) > 8 or any(n > size for n in shape):
-                raise CheckpointError(path, f"array {name!r} claims the shape {shape}", _DAMAGED)
+                raise CheckpointError(path, f"array {name!r} claims the shape {shape}", DAMAGED)
             if math.prod(shape) * np.dtype(KINDS[code]).itemsize > size:
-                raise CheckpointError(path, f"array {name!r} is larger than the file", _DAMAGED)
+                raise CheckpointError(path, f"array {name!r} is larger than the file", DAMAGED)
             infos[name] = ArrayInfo(KINDS[code], shape)
     return infos
 
@@ -103,25 +108,15 @@ def load_arrays(path: Path, names: Collection[str]) -> dict[str, np.ndarray]:
         return {name: file.get_tensor(name) for name in names}
 
 
-class _opened:  # noqa: N801 - reads as a verb
+@contextmanager
+def _opened(path: Path) -> Iterator[safe_open]:
     """The library's reader, with its complaints turned into ours. It never unpickles and checks sizes first."""
+    from safetensors import safe_open
 
-    def __init__(self, path: Path):
-        self.path = path
-
-    def __enter__(self):
-        from safetensors import safe_open
-
-        try:
-            self.file = safe_open(self.path, framework="numpy")
-            return self.file.__enter__()
-        except Exception as error:
-            raise self._refusal(error) from error
-
-    def __exit__(self, kind, error, trace):
-        self.file.__exit__(kind, error, trace)
-        if isinstance(error, Exception) and not isinstance(error, CheckpointError):
-            raise self._refusal(error) from error
-
-    def _refusal(self, error: Exception) -> CheckpointError:
-        return CheckpointError(self.path, f"is not a valid safetensors file ({error})", _DAMAGED)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            yield file
+    except CheckpointError:
+        raise
+    except Exception as error:
+        raise CheckpointError(path, f"is not a valid safetensors file ({error})", DAMAGED) from error

@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
+from minitransformer.app.training.checkpoints.files import DAMAGED
 from minitransformer.errors import CheckpointError, Path
 
 FORMAT = "minitransformer checkpoint"
 VERSION = 2
 MAX_BYTES = 64 * 2**20  # a real one has some kilobytes
+JsonObject = dict[str, Any]  # whose values JSON can hold: text, numbers, true, false, null, lists, further objects
 
-_DAMAGED = "it is damaged: restore it from a copy, or delete the checkpoint to go on from an earlier one"
 # every entry with the type it must have; None stands for any JSON value
-_FIELDS: dict[str, type | tuple[type, ...] | None] = {
+_Type = type | tuple[type, ...] | None
+_FIELDS: dict[str, _Type] = {
     "step": int, "epoch": int, "batch": int, "arrays": dict, "model": dict, "optimizer": dict, "tokenizer": None,
     "training": dict, "state": dict, "metrics": dict, "best": (dict, type(None)), "environment": dict,
 }  # fmt: skip
@@ -23,13 +26,13 @@ _FIELDS: dict[str, type | tuple[type, ...] | None] = {
 FORMER = {"optimiser": "optimizer"}
 # settings of models that format 1 had besides, at the value that means nothing
 GONE = {"whole": False, "quiet_start": False}
-_ARRAYS = {"file": str, "bytes": int, "sha256": str}
-_MODEL = {"kind": str, "config": dict, "rng": None}
-_OPTIMIZER = {"kind": str, "values": dict}
-_BEST = {"step": int, "metric": str, "value": (int, float)}
+_ARRAYS: dict[str, _Type] = {"file": str, "bytes": int, "sha256": str}
+_MODEL: dict[str, _Type] = {"kind": str, "config": dict, "rng": None}
+_OPTIMIZER: dict[str, _Type] = {"kind": str, "values": dict}
+_BEST: dict[str, _Type] = {"step": int, "metric": str, "value": (int, float)}
 
 
-def encode(entries: dict[str, Any]) -> bytes:
+def encode(entries: JsonObject) -> bytes:
     """The file's content. Floats keep every bit: JSON prints the shortest decimal that reads back the same."""
     try:
         document = {"format": FORMAT, "version": VERSION, **entries, "check": checksum(entries)}
@@ -38,22 +41,22 @@ def encode(entries: dict[str, Any]) -> bytes:
         raise TypeError(f"a checkpoint's settings and state must be plain JSON values: {error}") from error
 
 
-def checksum(entries: dict[str, Any]) -> str:
+def checksum(entries: JsonObject) -> str:
     """A digit that changed on the disk would otherwise be believed."""
     return hashlib.sha256(json.dumps(entries, sort_keys=True, allow_nan=False).encode("ascii")).hexdigest()
 
 
-def decode(path: Path, raw: bytes) -> dict[str, Any]:
+def decode(path: Path, raw: bytes) -> JsonObject:
     """The entries, all present and of the right type, or a CheckpointError."""
     document = _parse(path, raw)
     if not isinstance(document, dict):
-        raise CheckpointError(path, f"holds a JSON {type(document).__name__}, not an object", _DAMAGED)
+        raise CheckpointError(path, f"holds a JSON {type(document).__name__}, not an object", DAMAGED)
     if document.pop("format", None) != FORMAT:
         advice = "name a step-*.json file, or the folder of a run"
         raise CheckpointError(path, "is JSON, but not a checkpoint of minitransformer", advice)
     version = document.pop("version", None)
     if type(version) is not int or version < 1:
-        raise CheckpointError(path, "has no valid version number", _DAMAGED)
+        raise CheckpointError(path, "has no valid version number", DAMAGED)
     if version > VERSION:
         found = f"was written by a newer minitransformer (format {version}; this one reads up to {VERSION})"
         raise CheckpointError(path, found, "upgrade minitransformer")
@@ -63,10 +66,10 @@ def decode(path: Path, raw: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):  # too deep to write again, though it could be read
         right = False
     if not right:
-        raise CheckpointError(path, "its content is not what was saved (checksum differs)", _DAMAGED)
+        raise CheckpointError(path, "its content is not what was saved (checksum differs)", DAMAGED)
     if version == 1:
-        document = renamed(document)
-        document["training"] = renamed(document.get("training"))
+        document = _renamed(document)
+        document["training"] = _renamed(document.get("training"))
         if isinstance(model := document.get("model"), dict) and isinstance(model.get("config"), dict):
             model["config"] = {n: v for n, v in model["config"].items() if n not in GONE or v is not GONE[n]}
     _check_types(path, "", document, _FIELDS)
@@ -77,18 +80,18 @@ def decode(path: Path, raw: bytes) -> dict[str, Any]:
         _check_types(path, "best.", document["best"], _BEST)
     counts = [document[name] for name in ("step", "epoch", "batch")] + [document["arrays"]["bytes"]]
     if min(counts) < 0:
-        raise CheckpointError(path, "has a negative step, epoch, batch or length", _DAMAGED)
+        raise CheckpointError(path, "has a negative step, epoch, batch or length", DAMAGED)
     return document
 
 
-def renamed(entries: Any) -> Any:
+def _renamed(entries: Any) -> Any:
     """Entries of format 1 under their names of today."""
     return {FORMER.get(name, name): value for name, value in entries.items()} if isinstance(entries, dict) else entries
 
 
 def _parse(path: Path, raw: bytes) -> Any:
     try:
-        return json.loads(raw.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
+        return json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
     except UnicodeDecodeError:
         found = "is not UTF-8 text"
     except json.JSONDecodeError as error:
@@ -97,22 +100,22 @@ def _parse(path: Path, raw: bytes) -> Any:
         found = "is JSON nested too deeply"
     except ValueError as error:  # NaN, Infinity, an integer of thousands of digits
         found = f"holds a number that does not belong there ({error})"
-    raise CheckpointError(path, found, _DAMAGED)
+    raise CheckpointError(path, found, DAMAGED)
 
 
-def _check_types(path: Path, prefix: str, values: dict[str, Any], expected: dict[str, Any]) -> None:
+def _check_types(path: Path, prefix: str, values: JsonObject, expected: Mapping[str, _Type]) -> None:
     if values.keys() != expected.keys():
         wrong = sorted(values.keys() ^ expected.keys())[0]
         word = "lacks" if wrong in expected else "has the unknown entry"
-        raise CheckpointError(path, f"{word} {prefix + wrong!r}", _DAMAGED)
+        raise CheckpointError(path, f"{word} {prefix + wrong!r}", DAMAGED)
     for name, kind in expected.items():
         value = values[name]
         # bool is an int to Python, but `"step": true` is no count
         if kind is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-            raise CheckpointError(path, f"has {type(value).__name__} as {prefix + name!r}", _DAMAGED)
+            raise CheckpointError(path, f"has {type(value).__name__} as {prefix + name!r}", DAMAGED)
 
 
-def _refuse(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 

@@ -11,6 +11,7 @@ from typing import BinaryIO
 from minitransformer.errors import CheckpointError, Path, system_error
 
 TEMPORARY = ".tmp"
+DAMAGED = "it is damaged: restore it from a copy, or delete the checkpoint to go on from an earlier one"
 
 
 @contextmanager
@@ -56,7 +57,7 @@ def regular_size(path: Path) -> int:
     return status.st_size
 
 
-def read_whole(path: Path, most: int) -> bytes:
+def read_small(path: Path, most: int) -> bytes:
     """The content of a file of at most `most` bytes."""
     size = regular_size(path)
     if size > most:

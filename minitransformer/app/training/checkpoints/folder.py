@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Any
 
 from minitransformer.app.training.checkpoints.files import TEMPORARY, sync_folder
 from minitransformer.app.training.checkpoints.snapshot import Checkpoint, Snapshot, file_name, read, step_of, write
 from minitransformer.errors import CheckpointError, Path, system_error
+from minitransformer.models import Model
+from minitransformer.optim import Optimizer
 
 
 class RunFolder:
@@ -54,8 +55,8 @@ class RunFolder:
         """Makes the folder, takes it for this process alone, and removes what a killed process left half done."""
         try:
             os.makedirs(self.path, exist_ok=True)
-            self._take()
-            self._sweep()
+            self._lock_for_this_process()
+            self._remove_litter()
         except OSError as error:
             raise system_error(self.path, "cannot be used as the folder of a run", error) from error
 
@@ -64,7 +65,7 @@ class RunFolder:
             os.close(self._lock)
             self._lock = None
 
-    def save(self, snapshot: Snapshot, model: Any, optimizer: Any) -> str:
+    def save(self, snapshot: Snapshot, model: Model, optimizer: Optimizer) -> str:
         """Writes a checkpoint, then removes those no longer kept. Returns the path of its JSON file."""
         path = write(self.path, snapshot, model, optimizer)
         kept = set(self.steps()[-self.keep :]) | {snapshot.step}
@@ -76,14 +77,15 @@ class RunFolder:
         return path
 
     def _remove(self, step: int) -> None:
-        # the JSON first: a checkpoint without it does not exist, and the next sweep finds what is left of it
+        # the JSON first: a checkpoint without it does not exist, and the next run removes what is left of it
         path = self.file(step)
         with suppress(OSError):  # one checkpoint too many does no harm
             os.unlink(path)
             sync_folder(self.path)
             os.unlink(path.removesuffix("json") + "safetensors")
 
-    def _sweep(self) -> None:
+    def _remove_litter(self) -> None:
+        """Arrays without their JSON, and temporary files."""
         names = set(os.listdir(self.path))
         for name in names:
             stem, ending = os.path.splitext(name)
@@ -92,7 +94,7 @@ class RunFolder:
             if orphan or (ours and ending == TEMPORARY):
                 os.unlink(os.path.join(self.path, name))
 
-    def _take(self) -> None:
+    def _lock_for_this_process(self) -> None:
         """A lock on the folder itself: it needs no file, and the system lets go of it when the process dies."""
         try:
             import fcntl

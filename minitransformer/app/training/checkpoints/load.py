@@ -6,14 +6,17 @@ import copy
 import math
 import os
 from collections.abc import Collection
-from typing import Any
+
+import numpy as np
 
 from minitransformer.app.training.checkpoints.arrays import ArrayInfo
+from minitransformer.app.training.checkpoints.document import JsonObject
 from minitransformer.app.training.checkpoints.folder import RunFolder
 from minitransformer.app.training.checkpoints.snapshot import MODEL, OPTIMIZER, Checkpoint, read
 from minitransformer.config import Config
 from minitransformer.errors import CheckpointError, Path
 from minitransformer.models import Model
+from minitransformer.optim import Optimizer
 
 
 def find(path: Path, which: str = "best") -> Checkpoint:
@@ -30,7 +33,7 @@ def find(path: Path, which: str = "best") -> Checkpoint:
     return read(path)
 
 
-def load_into(checkpoint: Checkpoint, model: Any, optimizer: Any = None) -> None:
+def load_into(checkpoint: Checkpoint, model: Model, optimizer: Optimizer | None = None) -> None:
     """Weights and random state into the model and, if one is given, moments and step into the optimizer."""
     _check_model(checkpoint, model)
     weights = checkpoint.load(MODEL)
@@ -46,7 +49,7 @@ def load_into(checkpoint: Checkpoint, model: Any, optimizer: Any = None) -> None
     model.load_state_dict(weights)  # names, shapes and types were compared: it cannot fail half-way
 
 
-def load_model(path: Path, which: str = "best") -> tuple[Any, Checkpoint]:
+def load_model(path: Path, which: str = "best") -> tuple[Model, Checkpoint]:
     """A new model with the weights of a checkpoint, ready to be used: `eval()` has been called."""
     checkpoint = find(path, which)
     kind, config = checkpoint.model["kind"], checkpoint.model["config"]
@@ -60,13 +63,13 @@ def load_model(path: Path, which: str = "best") -> tuple[Any, Checkpoint]:
     except CheckpointError:
         raise
     except Exception as error:  # a damaged config can break a constructor anywhere
-        raise _unfit(checkpoint, f"no {kind} can be made of its settings ({error})") from error
+        raise _does_not_fit(checkpoint, f"no {kind} can be made of its settings ({error})") from error
     load_into(checkpoint, model)
     model.eval()
     return model, checkpoint
 
 
-def _check_model(checkpoint: Checkpoint, model: Any) -> None:
+def _check_model(checkpoint: Checkpoint, model: Model) -> None:
     kind = type(model).__name__
     if checkpoint.model["kind"] != kind:
         found = f"belongs to another model: a {checkpoint.model['kind']}, not a {kind}"
@@ -78,30 +81,30 @@ def _check_model(checkpoint: Checkpoint, model: Any) -> None:
     _check_weights(checkpoint, model)
 
 
-def _settings(checkpoint: Checkpoint, kind: str) -> dict[str, Any]:
+def _settings(checkpoint: Checkpoint, kind: str) -> JsonObject:
     """The model's settings; one that came later than the checkpoint has its default."""
     try:
         return Config.of(kind, **checkpoint.model["config"]).settings(kind)
     except (TypeError, ValueError) as error:
-        raise _unfit(checkpoint, f"no {kind} can be made of its settings ({error})") from error
+        raise _does_not_fit(checkpoint, f"no {kind} can be made of its settings ({error})") from error
 
 
-def _check_weights(checkpoint: Checkpoint, model: Any) -> None:
+def _check_weights(checkpoint: Checkpoint, model: Model) -> None:
     """Every weight there, none too many, each of the right shape and type. Nothing is read or copied for it."""
     expected = {name: ArrayInfo(str(p.dtype), p.shape) for name, p in model.named_parameters()}
     wrong = _first_difference(checkpoint.infos(MODEL), expected)
     if wrong:
-        raise _unfit(checkpoint, wrong)
+        raise _does_not_fit(checkpoint, wrong)
 
 
-def _load_random_state(checkpoint: Checkpoint, model: Any) -> None:
+def _load_random_state(checkpoint: Checkpoint, model: Model) -> None:
     try:
         model.set_rng_state(checkpoint.model["rng"])
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
-        raise _unfit(checkpoint, f"its random state cannot be used ({error})") from error
+        raise _does_not_fit(checkpoint, f"its random state cannot be used ({error})") from error
 
 
-def _load_optimizer(checkpoint: Checkpoint, optimizer: Any, arrays: dict[str, Any]) -> None:
+def _load_optimizer(checkpoint: Checkpoint, optimizer: Optimizer, arrays: dict[str, np.ndarray]) -> None:
     kind = type(optimizer).__name__
     if checkpoint.optimizer["kind"] != kind:
         found = f"was trained with {checkpoint.optimizer['kind']}, not {kind}"
@@ -111,7 +114,7 @@ def _load_optimizer(checkpoint: Checkpoint, optimizer: Any, arrays: dict[str, An
         optimizer.load_state_dict({**checkpoint.optimizer["values"], **arrays})
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
         optimizer.load_state_dict(former)
-        raise _unfit(checkpoint, f"the state of its optimizer does not fit ({error})") from error
+        raise _does_not_fit(checkpoint, f"the state of its optimizer does not fit ({error})") from error
 
 
 def _check_sizes(checkpoint: Checkpoint) -> None:
@@ -123,9 +126,9 @@ def _check_sizes(checkpoint: Checkpoint) -> None:
     for name, value in sizes.items():
         most = len(arrays) if name in ("n_layers", "n_encoder", "n_decoder") else max(weights, 2**20)
         if not 0 <= value <= most:
-            raise _unfit(checkpoint, f"{name}={value} does not belong to a model of {weights:,} weights")
+            raise _does_not_fit(checkpoint, f"{name}={value} does not belong to a model of {weights:,} weights")
     if sizes.get("max_len", 0) * sizes.get("d_model", 0) > max(16 * weights, 2**24):
-        raise _unfit(checkpoint, f"max_len={config['max_len']} is absurd for a model of {weights:,} weights")
+        raise _does_not_fit(checkpoint, f"max_len={config['max_len']} is absurd for a model of {weights:,} weights")
 
 
 def _first_difference(found: dict[str, ArrayInfo], expected: dict[str, ArrayInfo]) -> str | None:
@@ -140,7 +143,7 @@ def _first_difference(found: dict[str, ArrayInfo], expected: dict[str, ArrayInfo
     return None
 
 
-def differences(saved: dict[str, Any], given: dict[str, Any], ignored: Collection[str] = ()) -> list[str]:
+def differences(saved: JsonObject, given: JsonObject, ignored: Collection[str] = ()) -> list[str]:
     """What two sets of settings disagree about, in words."""
     return [
         f"{name} was {_short(saved.get(name))}, now {_short(given.get(name))}"
@@ -149,10 +152,10 @@ def differences(saved: dict[str, Any], given: dict[str, Any], ignored: Collectio
     ]
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:60] + "..."
 
 
-def _unfit(checkpoint: Checkpoint, found: str) -> CheckpointError:
+def _does_not_fit(checkpoint: Checkpoint, found: str) -> CheckpointError:
     return CheckpointError(checkpoint.path, f"does not fit this model: {found}", "name another checkpoint")

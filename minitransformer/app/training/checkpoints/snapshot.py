@@ -6,7 +6,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -17,12 +17,22 @@ from minitransformer.app.training.checkpoints.arrays import (
     verify_digest,
     write_arrays,
 )
-from minitransformer.app.training.checkpoints.document import FORMER, MAX_BYTES, decode, encode
-from minitransformer.app.training.checkpoints.files import read_whole, replacing
+from minitransformer.app.training.checkpoints.document import FORMER, MAX_BYTES, JsonObject, decode, encode
+from minitransformer.app.training.checkpoints.files import read_small, replacing
 from minitransformer.errors import CheckpointError, Path
+from minitransformer.models import Model
+from minitransformer.optim import Optimizer
 
 MODEL, OPTIMIZER = "model.", "optimizer."
 _NAME = re.compile(r"step-([0-9]{8,18})\.json")
+
+
+class Best(TypedDict):
+    """The best evaluation so far."""
+
+    step: int
+    metric: str
+    value: float
 
 
 @dataclass(frozen=True)
@@ -32,12 +42,12 @@ class Snapshot:
     step: int  # optimizer steps done
     epoch: int  # position in the data: the next batch is number `batch` of this epoch
     batch: int
-    training: dict[str, Any] = field(default_factory=dict)  # settings
-    state: dict[str, Any] = field(default_factory=dict)  # the training loop's own counters
-    metrics: dict[str, Any] = field(default_factory=dict)
-    best: dict[str, Any] | None = None  # {"step", "metric", "value"}
-    tokenizer: Any = None
-    environment: dict[str, Any] = field(default_factory=dict)
+    training: JsonObject = field(default_factory=dict)  # settings
+    state: JsonObject = field(default_factory=dict)  # the training loop's own counters
+    metrics: JsonObject = field(default_factory=dict)
+    best: Best | None = None
+    tokenizer: JsonObject | None = None
+    environment: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -45,11 +55,11 @@ class Checkpoint(Snapshot):
     """A checkpoint on the disk. Its files have been verified; its arrays are read when asked for."""
 
     path: str = ""
-    model: dict[str, Any] = field(default_factory=dict)  # {"kind", "config", "rng"}
-    optimizer: dict[str, Any] = field(default_factory=dict)  # {"kind", "values"}
+    model: JsonObject = field(default_factory=dict)  # {"kind", "config", "rng"}
+    optimizer: JsonObject = field(default_factory=dict)  # {"kind", "values"}
     arrays_path: str = ""
     arrays: dict[str, ArrayInfo] = field(default_factory=dict)
-    stored: dict[str, str] = field(default_factory=dict)  # the name of each in its file
+    names_in_file: dict[str, str] = field(default_factory=dict)  # of each array: other ones in format 1
 
     def infos(self, prefix: str) -> dict[str, ArrayInfo]:
         """Types and shapes of the arrays under `model.` or `optimizer.`, without that prefix."""
@@ -57,9 +67,9 @@ class Checkpoint(Snapshot):
 
     def load(self, prefix: str) -> dict[str, np.ndarray]:
         """The arrays under `model.` or `optimizer.`, without that prefix."""
-        stored = {name: self.stored[name] for name in self.arrays if name.startswith(prefix)}
-        arrays = load_arrays(self.arrays_path, list(stored.values()))
-        return {name.removeprefix(prefix): arrays[old] for name, old in stored.items()}
+        wanted = {name: stored for name, stored in self.names_in_file.items() if name.startswith(prefix)}
+        arrays = load_arrays(self.arrays_path, wanted.values())
+        return {name.removeprefix(prefix): arrays[stored] for name, stored in wanted.items()}
 
 
 def file_name(step: int) -> str:
@@ -72,7 +82,7 @@ def step_of(name: str) -> int | None:
     return int(match[1]) if match and file_name(int(match[1])) == name else None
 
 
-def write(folder: Path, snapshot: Snapshot, model: Any, optimizer: Any) -> str:
+def write(folder: Path, snapshot: Snapshot, model: Model, optimizer: Optimizer) -> str:
     """Saves both files and returns the path of the JSON. Raises CheckpointError and leaves no litter if it cannot."""
     state = optimizer.state_dict()
     arrays = {MODEL + name: array for name, array in model.state_dict().items()}
@@ -100,21 +110,22 @@ def write(folder: Path, snapshot: Snapshot, model: Any, optimizer: Any) -> str:
 def read(path: Path) -> Checkpoint:
     """The checkpoint of a step-*.json file; every byte of it is verified, no array is kept in memory."""
     path = os.fspath(path)
-    entries = decode(path, read_whole(path, MAX_BYTES))
+    entries = decode(path, read_small(path, MAX_BYTES))
     arrays = entries.pop("arrays")
     if os.path.basename(arrays["file"]) != arrays["file"] or not arrays["file"].endswith(".safetensors"):
         raise CheckpointError(path, f"names {arrays['file']!r} as its arrays", "only a file beside it is taken")
     arrays_path = os.path.join(os.path.dirname(path), arrays["file"])
     verify_digest(arrays_path, arrays["bytes"], arrays["sha256"])
-    found = inspect_arrays(arrays_path)
-    stored = {_current(name): name for name in found}
-    infos = {name: found[old] for name, old in stored.items()}
-    stranger = next((name for name in infos if not name.startswith((MODEL, OPTIMIZER))), None)
-    if stranger is not None:
-        raise CheckpointError(arrays_path, f"holds the unknown array {stranger!r}", "this is not a checkpoint of ours")
-    return Checkpoint(**entries, path=path, arrays_path=arrays_path, arrays=infos, stored=stored)
+    infos = inspect_arrays(arrays_path)
+    names = {_current_name(stored): stored for stored in infos}
+    unknown = next((name for name in names if not name.startswith((MODEL, OPTIMIZER))), None)
+    if unknown is not None:
+        raise CheckpointError(arrays_path, f"holds the unknown array {unknown!r}", "this is not a checkpoint of ours")
+    current = {name: infos[stored] for name, stored in names.items()}
+    return Checkpoint(**entries, path=path, arrays_path=arrays_path, arrays=current, names_in_file=names)
 
 
-def _current(name: str) -> str:
-    kind, dot, rest = name.partition(".")
+def _current_name(stored: str) -> str:
+    """What an array of format 1 is called today."""
+    kind, dot, rest = stored.partition(".")
     return FORMER.get(kind, kind) + dot + rest

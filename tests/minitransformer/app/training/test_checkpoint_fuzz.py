@@ -17,7 +17,7 @@ import kernels
 from minitransformer.app.training.checkpoints import CheckpointError, find, load_into, load_model
 from minitransformer.app.training.checkpoints.document import checksum
 from minitransformer.app.training.checkpoints.snapshot import MODEL
-from minitransformer.app.training.state import State
+from minitransformer.app.training.run import State
 from minitransformer.optim import Adam
 
 STEP = "step-00000003"
@@ -123,7 +123,7 @@ def attempt(run, model, optimizer, good, before, outcomes):
     load_into(good, model, optimizer)  # put right for the next one
     outcomes["loaded"] += 1
     try:
-        State.of(checkpoint)
+        State.from_checkpoint(checkpoint)
     except CheckpointError:
         outcomes["loop state refused"] += 1
 

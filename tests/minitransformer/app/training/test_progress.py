@@ -13,8 +13,7 @@ import kernels
 from minitransformer.app import progress
 from minitransformer.app.progress import Bar, Lines, Pace, Status, counted, duration, progress_on
 from minitransformer.app.training.checkpoints import CheckpointError
-from minitransformer.app.training.curves import draw_curve
-from minitransformer.app.training.metrics import read_metrics
+from minitransformer.app.training.metrics import draw_curve, read_metrics
 
 
 class Clock:

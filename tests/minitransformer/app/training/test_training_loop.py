@@ -10,9 +10,10 @@ from training_support import digest, evaluate, loss_of, tiny_batches, tiny_model
 
 import kernels
 from minitransformer.app.progress import Silent
-from minitransformer.app.training import NotFiniteError, Options, TrainingError, train
+from minitransformer.app.training import Options, train
 from minitransformer.app.training.checkpoints import CheckpointError, RunFolder, load_model
 from minitransformer.app.training.metrics import read_metrics
+from minitransformer.errors import NotFiniteError, TrainingError
 from minitransformer.optim import SGD, clip_grad_norm
 
 

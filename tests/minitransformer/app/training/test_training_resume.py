@@ -11,8 +11,9 @@ from training_support import digest, evaluate, loss_of, saved_digest, tiny_batch
 
 import autograd.functional as F
 import kernels
-from minitransformer.app.training import TrainingError, resume_command
+from minitransformer.app.training import resume_command
 from minitransformer.app.training.checkpoints import CheckpointError, RunFolder
+from minitransformer.errors import TrainingError
 from minitransformer.optim import SGD, Adam, warmup_cosine
 
 SUPPORT = os.path.join(os.path.dirname(__file__), "training_support.py")
@@ -20,7 +21,7 @@ SUPPORT = os.path.join(os.path.dirname(__file__), "training_support.py")
 
 @pytest.fixture(autouse=True)
 def numpy_backend(monkeypatch):
-    monkeypatch.setattr("minitransformer.app.training.loop.draw", lambda *_: None)  # many runs, and no need of pictures
+    monkeypatch.setattr("minitransformer.app.training.run.draw_curve", lambda *_: None)  # many runs: no pictures
     with kernels.use("numpy"):
         yield
 

@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 import kernels
-import minitransformer.app.training.loop
+import minitransformer.app.training.run
 from minitransformer.app.data import LanguageModelBatches
 from minitransformer.app.progress import Lines, Silent
 from minitransformer.app.training import Options, train
@@ -217,7 +217,7 @@ if __name__ == "__main__":
     kernels.use("numpy")
     task, target, *numbers = sys.argv[1:]
     if task != "train":
-        minitransformer.app.training.loop.draw = lambda *_: None  # half a second a life, for a picture nobody looks at
+        minitransformer.app.training.run.draw_curve = lambda *_: None  # half a second a life for each
     if task == "random":
         kill_at_random(target, *map(int, numbers))
     elif task == "places":
