@@ -36,7 +36,7 @@ def _choice(default: Any, help: str, *models: str, among: tuple[str, ...] = (), 
 
 
 def _size(default: int | None, help: str, *models: str, flags: str = "") -> Any:
-    """A field that is a whole number from 1 on. Without a default it comes from the data, and a model must be told."""
+    """A field that is a whole number from 1 on. One without a default comes from the data: no model without it."""
     about = {"help": help, "models": models or ALL, "among": (), "flags": tuple(flags.split()), "size": True}
     return field(default=default, metadata=about)
 
@@ -45,9 +45,9 @@ def _size(default: int | None, help: str, *models: str, flags: str = "") -> Any:
 class Config:
     """Sizes and choices of a model. What a kind of model does not have stays at its default."""
 
-    vocab_size: int | None = _size(None, "V: words or pieces", *ONE_STACK)
-    source_vocab: int | None = _size(None, "words or pieces of the source language", "Translator")
-    target_vocab: int | None = _size(None, "words or pieces of the target language", "Translator")
+    vocab_size: int = _size(None, "V: words or pieces", *ONE_STACK)
+    source_vocab: int = _size(None, "words or pieces of the source language", "Translator")
+    target_vocab: int = _size(None, "words or pieces of the target language", "Translator")
     d_model: int = _size(200, "C: width of the network", flags="--d-model --width")
     n_heads: int = _size(2, "H: attention heads, which share the width", flags="--n-heads --heads")
     n_layers: int = _size(4, "layers", *ONE_STACK, flags="--n-layers --layers")

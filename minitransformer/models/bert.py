@@ -18,7 +18,6 @@ class Bert(Model):
     def __init__(self, *sizes: Any, **settings: Any):
         super().__init__(*sizes, **settings)
         config, init = self.config, self.init
-        assert config.vocab_size is not None  # Config.of has seen to it
         self.embedding = TokenEmbedding(config.vocab_size, config, init=init)
         self.segments = Embedding(2, config.d_model, init=init)
         self.norm = LayerNorm(config.d_model, init=init)

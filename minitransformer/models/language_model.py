@@ -18,7 +18,6 @@ class Base(Module):
     causal  each position sees those up to itself; else all real words of its row"""
 
     def __init__(self, config: Config, *, init: Init):
-        assert config.vocab_size is not None  # Config.of has seen to it
         self.causal = config.causal
         self.embedding = TokenEmbedding(config.vocab_size, config, init=init)
         self.dropout = Dropout(config.dropout, init=init)

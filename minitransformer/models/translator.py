@@ -16,7 +16,6 @@ class Translator(Model):
     def __init__(self, *sizes: Any, **settings: Any):
         super().__init__(*sizes, **settings)
         config, init = self.config, self.init
-        assert config.source_vocab is not None and config.target_vocab is not None  # Config.of has seen to it
         self.source_embedding = TokenEmbedding(config.source_vocab, config, init=init)
         self.target_embedding = (
             self.source_embedding if config.share_embedding else TokenEmbedding(config.target_vocab, config, init=init)
