@@ -21,13 +21,15 @@ from kernels.backend import (
     reasons,
     use,
 )
-from kernels.contract import KernelError
+from kernels.contract import Dropout, KernelError, Mask
 
 PROJECT = "minitransformer"  # tells this package from others of its name
 __all__ = [
     "Backend",
     "BackendError",
+    "Dropout",
     "KernelError",
+    "Mask",
     "available",
     "backend",
     "backend_of",

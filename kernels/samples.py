@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from kernels.contract import Dropout, Mask
+
 SEED = 7
 
 
@@ -64,24 +66,26 @@ def _attention(rng, dtype):
     def qkv(B, H, T, S, D, make=normal):
         return make(rng, dtype, B, H, T, D), make(rng, dtype, B, H, S, D), make(rng, dtype, B, H, S, D)
 
+    everything, causal, no_dropout = Mask(), Mask(is_causal=True), Dropout()
     for B, H, T, S, D in ((1, 1, 1, 1, 1), (2, 3, 5, 5, 3), (1, 2, 4, 7, 5), (2, 1, 7, 3, 9)):
-        for is_causal in (False, True):
-            label = f"B={B} H={H} T={T} S={S} D={D}{' causal' if is_causal else ''}"
-            yield label, (*qkv(B, H, T, S, D), None, is_causal, 0, D**-0.5, 0.0, 0)
+        for mask in (everything, causal):
+            label = f"B={B} H={H} T={T} S={S} D={D}{' causal' if mask.is_causal else ''}"
+            yield label, (*qkv(B, H, T, S, D), mask, D**-0.5, no_dropout)
     lengths = np.array([3, 0, 5])
-    yield "key lengths 3 0 5", (*qkv(3, 2, 4, 5, 3), lengths, False, 0, 0.5, 0.0, 0)
-    yield "key lengths, causal", (*qkv(3, 2, 5, 5, 3), lengths, True, 0, 0.5, 0.0, 0)
-    yield "query offset 2", (*qkv(1, 2, 3, 5, 4), None, True, 2, 0.5, 0.0, 0)
-    yield "dropout", (*qkv(2, 2, 5, 6, 3), np.array([6, 4]), True, 1, 0.6, 0.3, 11)
-    yield "no scale to speak of", (*qkv(1, 1, 3, 3, 2), None, False, 0, 3.0, 0.0, 0)
-    yield "every other element", (*qkv(2, 2, 3, 4, 5, strided), None, True, 1, 0.4, 0.0, 0)
-    yield "axes reversed", (*qkv(2, 3, 4, 5, 2, turned), None, False, 0, 0.7, 0.0, 0)
-    yield "expanded", (*qkv(2, 2, 3, 4, 5, expanded), None, False, 0, 0.4, 0.0, 0)
+    yield "key lengths 3 0 5", (*qkv(3, 2, 4, 5, 3), Mask(lengths), 0.5, no_dropout)
+    yield "key lengths, causal", (*qkv(3, 2, 5, 5, 3), Mask(lengths, is_causal=True), 0.5, no_dropout)
+    yield "query offset 2", (*qkv(1, 2, 3, 5, 4), Mask(None, True, 2), 0.5, no_dropout)
+    yield "dropout", (*qkv(2, 2, 5, 6, 3), Mask(np.array([6, 4]), True, 1), 0.6, Dropout(0.3, 11))
+    yield "no scale to speak of", (*qkv(1, 1, 3, 3, 2), everything, 3.0, no_dropout)
+    yield "every other element", (*qkv(2, 2, 3, 4, 5, strided), Mask(None, True, 1), 0.4, no_dropout)
+    yield "axes reversed", (*qkv(2, 3, 4, 5, 2, turned), everything, 0.7, no_dropout)
+    yield "expanded", (*qkv(2, 2, 3, 4, 5, expanded), everything, 0.4, no_dropout)
     packed = normal(rng, dtype, 2, 3, 3, 2, 4)  # (B, T, q/k/v, H, D): heads cut out of one projection
     heads = tuple(packed[:, :, part].transpose(0, 2, 1, 3) for part in range(3))
-    yield "heads of a packed projection", (*heads, None, True, 0, 0.5, 0.0, 0)
+    yield "heads of a packed projection", (*heads, causal, 0.5, no_dropout)
     for T, S in ((63, 65), (65, 129)):
-        yield f"tile edges T={T} S={S}", (*qkv(1, 1, T, S, 4), np.array([S - 1]), True, S - T, 0.5, 0.1, 3)
+        mask = Mask(np.array([S - 1]), True, S - T)
+        yield f"tile edges T={T} S={S}", (*qkv(1, 1, T, S, 4), mask, 0.5, Dropout(0.1, 3))
 
 
 def _layer_norm(rng, dtype):

@@ -163,17 +163,18 @@ def test_the_budget_counts_registers_in_steps():
 
 def arguments(kernel, dtype, width):
     """Arrays and options for any kernel, from its line in the contract: letter D has this size, all others 3."""
-    made = []
+    made = {name: [] for name in kernel.names}
     for argument in kernel.arguments:
+        values = made[argument.name.partition(".")[0]]
         shape = tuple(width if letter == "D" else 3 for letter in argument.dims or "NC")
         if argument.kind == "int" and argument.dims is not None:
-            made.append(np.zeros(shape, "int64"))
+            values.append(np.zeros(shape, "int64"))
         elif argument.is_array:
-            made.append(np.ones(() if argument.name == "dloss" else shape, dtype))
+            values.append(np.ones(() if argument.name == "dloss" else shape, dtype))
         else:
             options = {"real": 0.5, "rate": 0.1, "flag": True, "name": "gelu", "axes": (1,)}
-            made.append(options.get(argument.kind, 3))
-    return made
+            values.append(options.get(argument.kind, 3))
+    return [kernel.records[name](*values) if name in kernel.records else values[0] for name, values in made.items()]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
