@@ -32,7 +32,7 @@ from kernels import Dropout, Mask, emulator
 from kernels.contract import CONTRACT
 from kernels.cpu import linear_cross_entropy as head
 from kernels.cpu.attention import BLOCK, SHARES
-from kernels.gpu import launcher
+from kernels.cuda import launcher
 from lessons.harness import style
 from lessons.harness.trial import FOLDER, Lesson
 from minitransformer.app.bench import machine, roofline

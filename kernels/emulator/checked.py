@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kernels.cuda.launcher import Launch
 from kernels.emulator import device
-from kernels.emulator.device import Launch
 from kernels.emulator.memory import piece_with, pieces_of
 from kernels.emulator.symbols import shared_variables
 
@@ -132,11 +132,11 @@ class Report:
 def checked(seed: int = 1) -> Iterator[Report]:
     """All launches inside run in checked mode; gives a Report that fills as they run."""
     report = Report()
-    device.how.append(lambda launch: report.launches.append(_run(launch, seed)))
+    device.ways_to_run.append(lambda launch: report.launches.append(_run(launch, seed)))
     try:
         yield report
     finally:
-        device.how.pop()
+        device.ways_to_run.pop()
 
 
 def _run(launch: Launch, seed: int) -> Counters:

@@ -4,8 +4,8 @@ The head width D is padded to the next of WIDTHS in registers and shared memory 
 """
 
 from kernels.contract import KernelError
+from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.grid import ids64
-from kernels.gpu.launcher import launch, module_of
 from kernels.reference.dropout import keep_factor
 from kernels.reference.philox import threshold
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.grid import BLOCK, contiguous, for_elements
-from kernels.gpu.launcher import launch, module_of
 
 
 def _map(kernel, *inputs):

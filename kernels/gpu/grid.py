@@ -4,7 +4,7 @@ The kernels walk over whatever the grid leaves over (the stride loops of common.
 of the grid, so it is chosen for speed alone: enough blocks to fill a large GPU, and no more.
 """
 
-from kernels.gpu.launcher import module_of
+from kernels.cuda.launcher import module_of
 
 WARP = 32
 THREADS = 128  # a block: four warps

@@ -20,8 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from kernels.cuda.source import FOLDER, kernels_in, text_of
 from kernels.gpu import grid
-from kernels.gpu.source import FOLDER, kernels_in, text_of
 
 BUDGET = FOLDER / "budget.json"
 RENEW = "python -m kernels.gpu.occupancy --renew"

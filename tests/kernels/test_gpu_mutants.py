@@ -10,7 +10,7 @@ from test_agreement import assert_same
 
 import kernels
 from autograd import Function, Tensor, functional  # noqa: F401 - the rules register when they are imported
-from kernels.gpu import source
+from kernels.cuda import source
 from kernels.samples import samples
 
 # file → the kernels in it that compute derivatives, and whose samples run them

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from kernels import contract
+from kernels.cuda.source import FOLDER, kernels_in
 from kernels.emulator import device
 from kernels.gpu import attention, occupancy
-from kernels.gpu.source import FOLDER, kernels_in
 
 needs_nvrtc = pytest.mark.skipif(occupancy.reason_against() is not None, reason=str(occupancy.reason_against()))
 
@@ -182,7 +182,7 @@ def test_launches_are_those_that_get_compiled(dtype, monkeypatch):
     """Defines outside VARIANTS would not be compiled by NVRTC, and a block that occupancy.py does not know would be
     counted wrongly. Nothing runs here: launches are only written down."""
     launches = []
-    monkeypatch.setattr(device, "how", [launches.append])
+    monkeypatch.setattr(device, "ways_to_run", [launches.append])
     for name, kernel in contract.CONTRACT.items():
         module = __import__(f"kernels.gpu.{kernel.file}", fromlist=[name])
         for width in attention.WIDTHS if kernel.file == "attention" else (3,):
