@@ -1,14 +1,15 @@
 """The CUDA files as NVRTC sees them, for six generations of GPUs and without any of them: every way the launchers
-compile a file gives no error, no warning and no spills, and takes no more registers and shared memory than budget.json
-allows. Also: the launchers launch what occupancy.py believes they do."""
+compile a file gives no error, no warning and no spills, and takes no more registers and shared memory than
+occupancy_budget.json allows. Also: the launchers launch what occupancy.py believes they do."""
 
 import numpy as np
+import occupancy
 import pytest
 
 from kernels import contract
 from kernels.cuda.source import FOLDER, kernels_in
 from kernels.emulator import device
-from kernels.gpu import attention, occupancy
+from kernels.gpu import attention
 
 needs_nvrtc = pytest.mark.skipif(occupancy.reason_against() is not None, reason=str(occupancy.reason_against()))
 
@@ -44,7 +45,7 @@ def test_the_budget_has_no_forgotten_entries(budget):
 @needs_nvrtc
 @pytest.mark.oracle
 def test_table(capsys):
-    """Printed for whoever runs the oracles; python -m kernels.gpu.occupancy prints the same."""
+    """Printed for whoever runs the oracles; python tests/kernels/occupancy.py prints the same."""
     table = occupancy.table(FILES)
     with capsys.disabled():
         print("\n" + table)
@@ -107,10 +108,10 @@ def test_a_build_beyond_its_budget_is_reported():
     assert occupancy.complaints(build, 80, entries) == []
     name, (registers, shared) = next(iter(entries.items()))
     (wrong,) = occupancy.complaints(build, 80, {**entries, name: [8, shared]})
-    assert "8 in budget.json" in wrong and occupancy.RENEW in wrong
+    assert "8 in occupancy_budget.json" in wrong and occupancy.RENEW in wrong
     del entries[name]
     (wrong,) = occupancy.complaints(build, 80, entries)
-    assert "not in budget.json" in wrong and occupancy.RENEW in wrong
+    assert "not in occupancy_budget.json" in wrong and occupancy.RENEW in wrong
 
 
 # ------------------------------------------------------------------------------ what needs no compiler is always run
