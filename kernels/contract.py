@@ -40,14 +40,14 @@ CHANGED = {"adam": ("param", "m", "v")}  # arguments that a kernel writes to
 CONTRACT: dict[str, Kernel] = {}
 
 
-def kernel(file: str, signature: str, returns: str, flops: str, reads: str, writes: str, more=None) -> None:
+def kernel(file: str, signature: str, returns: str, flops: str, reads: str, writes: str, further_check=None) -> None:
     """Adds an entry. The signature is `name: argument; argument; ...`."""
     name, _, arguments = signature.partition(":")
     parsed = tuple(Argument(" ".join(text.split())) for text in arguments.split(";"))
     for argument in parsed:
         _ = argument.parsed  # a misspelt line fails at import
     changed = CHANGED.get(name, ())
-    CONTRACT[name] = Kernel(name, file, parsed, returns, flops, reads, writes, more, RECORDS, changed)
+    CONTRACT[name] = Kernel(name, file, parsed, returns, flops, reads, writes, further_check, RECORDS, changed)
 
 
 def _some_target_is_kept(name: str, given: dict[str, Any], _sizes: dict[str, int]) -> None:

@@ -95,7 +95,7 @@ class Kernel:
     flops: str
     reads: str
     writes: str
-    more: Callable[[str, dict[str, Any], dict[str, int]], None] | None = None  # checks that a line cannot express
+    further_check: Callable[[str, dict[str, Any], dict[str, int]], None] | None = None  # what a line cannot express
     records: dict[str, Any] = field(default_factory=dict)  # the classes of arguments that are named tuples
     changed: tuple[str, ...] = ()  # arguments that the kernel writes to
     _code: dict[str, Any] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class Kernel:
         for argument, value in zip(self.arguments, args, strict=True):
             if not argument.is_array and not (value is None and argument.optional):
                 self._check_scalar(argument, value)
-        if self.more or self.bounded or self.changed:
+        if self.further_check or self.bounded or self.changed:
             self._check_values(self._given(args), sizes)
         return sizes
 
@@ -157,8 +157,8 @@ class Kernel:
         for name in self.changed:
             if not getattr(given[name].flags, "writeable", True):  # CuPy's arrays always are
                 raise KernelError(f"{self.name}: {name} is read-only, but the kernel changes it in place; pass a copy")
-        if self.more is not None:
-            self.more(self.name, given, sizes)
+        if self.further_check is not None:
+            self.further_check(self.name, given, sizes)
         for argument in self.bounded:
             if given[argument.name] is not None:
                 self._check_range(argument, given[argument.name], given, sizes)

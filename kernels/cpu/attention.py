@@ -39,9 +39,10 @@ def any_layout(x):
     """x behind an axis of two that are the same. Numba compiles a kernel anew for each kind of memory layout it meets;
     seen like this they are all of one kind. Rows are copied unless they are runs of neighbours, one after another."""
     strides, size = x.strides, x.itemsize
-    apart = x.shape[-2] == 1 or strides[-2] >= x.shape[-1] * size
-    whole = all(stride >= 0 and stride % size == 0 for stride in strides)
-    if not (x.shape[-1] == 1 or strides[-1] == size) or not apart or not whole or not x.flags.writeable:
+    neighbours = x.shape[-1] == 1 or strides[-1] == size
+    rows_apart = x.shape[-2] == 1 or strides[-2] >= x.shape[-1] * size
+    aligned = all(stride >= 0 and stride % size == 0 for stride in strides)
+    if not (neighbours and rows_apart and aligned and x.flags.writeable):
         x = np.array(x, order="C")
     return as_strided(x, (2, *x.shape), (0, *x.strides))
 

@@ -5,6 +5,7 @@ The head width D is padded to the next of WIDTHS in registers and shared memory 
 
 from kernels.contract import KernelError
 from kernels.cuda.launcher import launch, module_of
+from kernels.gpu.dropout import key
 from kernels.gpu.grid import ids64
 from kernels.reference.dropout import keep_factor
 from kernels.reference.philox import threshold
@@ -37,7 +38,7 @@ def _options(q, k, mask, scale, dropout):
     lengths = xp.full(B, S, dtype="int64") if mask.key_lengths is None else ids64(mask.key_lengths)
     return (
         lengths, H, T, S, D, int(bool(mask.is_causal)), min(int(mask.query_offset), S), scale,
-        threshold(dropout.p), keep_factor(dropout.p, q.dtype), int(dropout.seed) & 0xFFFFFFFFFFFFFFFF,
+        threshold(dropout.p), keep_factor(dropout.p, q.dtype), key(dropout.seed),
     )  # fmt: skip
 
 

@@ -11,12 +11,12 @@ THREADS = 128  # a block: four warps
 BLOCK = (THREADS,)
 MOST_BLOCKS = 2048
 MOST_THREADS = 256
-EACH = 4  # elements a thread: as many loads on their way at once, and fewer threads to start
+PER_THREAD = 4  # elements: as many loads on their way at once, and fewer threads to start
 
 
 def for_elements(n: int) -> tuple[int]:
     """The grid of a kernel with a GRID_STRIDE_LOOP over n elements."""
-    return (min(MOST_BLOCKS, -(-n // (THREADS * EACH))),)
+    return (min(MOST_BLOCKS, -(-n // (THREADS * PER_THREAD))),)
 
 
 def for_warps(n: int) -> tuple[int]:
