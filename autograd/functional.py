@@ -125,7 +125,8 @@ def attention(q, k, v, is_causal=False, key_lengths=None, dropout_p=0.0, *, scal
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     lengths = None if key_lengths is None else integers(key_lengths, q.backend)
     seed = _fresh_seed() if seed is None and dropout_p > 0 else (seed or 0)
-    return Attention.apply(q, k, v, lengths, is_causal, query_offset, scale, dropout_p, seed)
+    mask, dropout = kernels.Mask(lengths, is_causal, query_offset), kernels.Dropout(dropout_p, seed)
+    return Attention.apply(q, k, v, mask, scale, dropout)
 
 
 class LayerNorm(Function):

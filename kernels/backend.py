@@ -68,11 +68,11 @@ class Backend:
 
 
 def _checked(owner: Backend, spec: Kernel, implementation):
-    harmless = {owner.xp.ndarray, type(None), bool, int, float, str, tuple}
+    not_foreign = {owner.xp.ndarray, type(None), bool, int, float, str, tuple}
 
     def kernel(*args):
-        for arg in args:
-            if type(arg) in harmless:
+        for arg in spec.one_by_one(args):
+            if type(arg) in not_foreign:
                 continue
             other = _array_owner(arg)
             if other is not None and not owner.owns(arg):

@@ -6,286 +6,48 @@ by the tests (samples.py adds inputs for every entry) and by the cost questions 
 Legend: B batch, T query positions, S key positions, C model width, H heads, D = C/H, F feed-forward width,
 V vocabulary, N = B*T rows, E output width of a feed-forward layer.
 
-How an argument is written
-    x (N, C)               float array; a letter means the same size wherever it stands, and is at least 1
-    x (...)                float array of any shape, also an empty one; `like x`: of the same shape and dtype as x
-    bias (F) | none        the same, or None
-    ids (N) int < V        integer array with values 0 ... V-1
-    targets (N) int <? V   the same, or equal to the argument ignore_index
-    key_lengths (B) int <= S
-    eps real, p rate, scale real, seed int, n count, flag flag, activation name, axes axes
+How an argument is written: signature.py.
 
 Costs are counts: a multiply-add is 2 flops, any other operation (also exp, tanh, sqrt, a comparison) is 1; reads and
 writes count the array elements that must cross memory once, whatever a tier does beyond that. They follow from shapes
 and options alone: key lengths and ignored targets, which are values, are not looked at.
 """
 
-import math
-import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
+from kernels.signature import ACTIVATIONS, FLOATS, Argument, Cost, Kernel, KernelError
 
-ACTIVATIONS = ("relu", "gelu", "tanh")
-FLOATS = (np.dtype("float32"), np.dtype("float64"))
-
-
-class KernelError(ValueError):
-    """Arguments that a kernel cannot take: says what was given, what was expected, and where."""
+__all__ = ["ACTIVATIONS", "CONTRACT", "Cost", "Dropout", "FLOATS", "Kernel", "KernelError", "Mask"]
 
 
-MOST_KNOWN = 1000  # combinations of shapes remembered for a kernel
+class Mask(NamedTuple):
+    """Query t of sequence b sees key s when s < key_lengths[b] and, if causal, s ≤ t + query_offset."""
+
+    key_lengths: Any = None  # (B) integers; None: all keys exist
+    is_causal: bool = False
+    query_offset: int = 0  # position of the first query among the keys
 
 
-class Cost(NamedTuple):
-    """What one call does: arithmetic, and array elements read and written (times itemsize = bytes)."""
+class Dropout(NamedTuple):
+    """Each attention weight becomes 0 with probability p, else is divided by 1 - p; the seed says which ones."""
 
-    flops: int
-    bytes_read: int
-    bytes_written: int
-
-    def __add__(self, other: "Cost") -> "Cost":  # type: ignore[override]
-        return Cost(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+    p: float = 0.0
+    seed: int = 0
 
 
-@dataclass(frozen=True)
-class Argument:
-    """One argument, parsed from its line in the table."""
-
-    text: str
-
-    @cached_property
-    def parsed(self) -> re.Match:
-        match = re.fullmatch(
-            r"(?P<name>\w+)(?: \((?P<dims>[^)]*)\))?(?: (?P<kind>int|like|real|rate|count|flag|name|axes))?"
-            r"(?: ?(?P<bound><\??=?) (?P<limit>\w+)| (?P<model>\w+))?(?P<optional> \| none)?",
-            self.text,
-        )
-        if match is None:
-            raise SyntaxError(f"cannot read the contract line {self.text!r}")
-        return match
-
-    @cached_property
-    def name(self) -> str:
-        return self.parsed["name"]
-
-    @cached_property
-    def dims(self) -> tuple[str, ...] | None:
-        """Letters of the shape; None for whatever is not an array of fixed rank."""
-        dims = self.parsed["dims"]
-        return None if dims is None or dims == "..." else tuple(d for d in re.split(r",\s*", dims) if d)
-
-    @cached_property
-    def kind(self) -> str:
-        return self.parsed["kind"] or ("array" if self.parsed["dims"] is not None else "any")
-
-    @cached_property
-    def optional(self) -> bool:
-        return self.parsed["optional"] is not None
-
-    @cached_property
-    def is_array(self) -> bool:
-        return self.parsed["dims"] is not None or self.kind == "like"
-
-
-@dataclass
-class Kernel:
-    """An entry of the contract."""
-
-    name: str
-    file: str
-    arguments: tuple[Argument, ...]
-    returns: str
-    flops: str
-    reads: str
-    writes: str
-    more: Callable[[str, dict[str, Any], dict[str, int]], None] | None = None  # checks that a line cannot express
-    _code: dict[str, Any] = field(default_factory=dict)
-    _passed: dict[tuple, dict[str, int]] = field(default_factory=dict)  # shapes and dtypes known to fit → sizes
-
-    def __post_init__(self) -> None:
-        self.names = tuple(argument.name for argument in self.arguments)
-        self.bounded = tuple(argument for argument in self.arguments if argument.parsed["bound"])
-
-    def check(self, args: tuple) -> dict[str, int]:
-        """Raises KernelError unless the arguments fit; returns the size of every letter. A training step calls the same
-        kernels with the same shapes again and again: those that have passed once are known."""
-        if len(args) != len(self.arguments):
-            expected = ", ".join(a.name for a in self.arguments)
-            raise KernelError(f"{self.name}: {len(args)} arguments given, {len(self.arguments)} expected: {expected}")
-        pairs = zip(args, self.arguments, strict=True)
-        shapes = tuple([(getattr(a, "shape", a), getattr(a, "dtype", None)) for a, which in pairs if which.is_array])
-        try:
-            sizes = self._passed.get(shapes)
-        except TypeError:  # not an array, and nothing that could be a key
-            sizes = None
-        if sizes is None:
-            sizes = self._check_shapes(args)
-            if len(self._passed) >= MOST_KNOWN:
-                self._passed.clear()
-            self._passed[shapes] = sizes
-        for argument, value in zip(self.arguments, args, strict=True):
-            if not argument.is_array and not (value is None and argument.optional):
-                self._check_scalar(argument, value)
-        given = dict(zip(self.names, args, strict=True)) if self.more or self.bounded else {}
-        if self.more is not None:
-            self.more(self.name, given, sizes)
-        for argument in self.bounded:
-            if given[argument.name] is not None:
-                self._check_range(argument, given[argument.name], given, sizes)
-        return sizes
-
-    def _check_shapes(self, args: tuple) -> dict[str, int]:
-        sizes: dict[str, int] = {}
-        given = dict(zip(self.names, args, strict=True))
-        dtype_of = None  # the first float array decides the dtype of the others
-        for argument, value in zip(self.arguments, args, strict=True):
-            if argument.is_array and not (value is None and argument.optional):
-                dtype_of = self._check_array(argument, value, given, sizes, dtype_of)
-        return sizes
-
-    def _check_array(self, argument: Argument, value: Any, given: dict, sizes: dict, dtype_of: str | None):
-        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-        if shape is None or dtype is None:
-            raise KernelError(f"{self.name}: {argument.name} must be an array, not {type(value).__name__}")
-        if argument.kind == "int":
-            if dtype.kind not in "iu":
-                raise KernelError(f"{self.name}: {argument.name} must hold integers, not {dtype}; use .astype('int64')")
-        else:
-            if dtype not in FLOATS:
-                raise KernelError(f"{self.name}: {argument.name} is {dtype}; float32 or float64 is needed")
-            if dtype_of is None:
-                dtype_of = argument.name
-            elif dtype != given[dtype_of].dtype:
-                raise KernelError(
-                    f"{self.name}: {argument.name} is {dtype} but {dtype_of} is {given[dtype_of].dtype}; cast one"
-                )
-        if argument.kind == "like":
-            model = argument.parsed["model"]
-            if shape != given[model].shape:
-                raise KernelError(
-                    f"{self.name}: {argument.name} has shape {shape}, expected {given[model].shape} like {model}"
-                )
-        elif argument.dims is not None:
-            self._check_dims(argument, shape, sizes)
-        else:
-            sizes.setdefault("M", math.prod(shape))
-        return dtype_of
-
-    def _check_dims(self, argument: Argument, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
-        dims = argument.dims or ()
-        pattern = f"({', '.join(dims)})"
-        if len(shape) != len(dims):
-            raise KernelError(f"{self.name}: {argument.name} must have shape {pattern}, not {shape}")
-        for letter, size in zip(dims, shape, strict=True):
-            if size == 0:
-                raise KernelError(f"{self.name}: {argument.name} {pattern} is empty: its shape is {shape}")
-            if sizes.setdefault(letter, size) != size:
-                raise KernelError(
-                    f"{self.name}: {argument.name} {pattern} has shape {shape}, "
-                    f"but {letter} is {sizes[letter]} in an earlier argument"
-                )
-
-    def _check_scalar(self, argument: Argument, value: Any) -> None:
-        kind, name = argument.kind, argument.name
-        if kind in ("real", "rate"):
-            try:
-                number = float(value)
-            except (TypeError, ValueError):
-                raise KernelError(f"{self.name}: {name} must be a number, not {value!r}") from None
-            if kind == "rate" and not 0.0 <= number < 1.0:
-                raise KernelError(f"{self.name}: {name} must be at least 0 and below 1, not {value}")
-            if math.isnan(number):
-                raise KernelError(f"{self.name}: {name} is not a number")
-        elif kind in ("int", "count"):
-            if isinstance(value, bool) or not hasattr(value, "__index__"):
-                raise KernelError(f"{self.name}: {name} must be an integer, not {value!r}")
-            if kind == "count" and value < 0:
-                raise KernelError(f"{self.name}: {name} must not be negative, not {value}")
-        elif kind == "name" and value not in ACTIVATIONS:
-            raise KernelError(f"{self.name}: unknown {name} {value!r}; choose from {', '.join(ACTIVATIONS)}")
-
-    def _check_range(self, argument: Argument, value: Any, given: dict, sizes: dict) -> None:
-        """Ids outside the table would read or write foreign memory in a compiled loop."""
-        bound, letter = argument.parsed["bound"], argument.parsed["limit"]
-        limit = sizes[letter] if letter in sizes else int(given[letter])
-        wrong = (value < 0) | ((value > limit) if bound == "<=" else (value >= limit))
-        if bound == "<?" and given.get("ignore_index") is not None:
-            wrong &= value != given["ignore_index"]
-        if not bool(wrong.any()):
-            return
-        where = int(wrong.argmax())
-        largest = limit if bound == "<=" else limit - 1
-        raise KernelError(
-            f"{self.name}: {argument.name}[{where}] is {int(value.ravel()[where])}, "
-            f"outside the allowed 0 ... {largest} ({letter} = {limit})"
-        )
-
-    def cost(self, *args: Any) -> Cost:
-        """The cost of a call with these arguments; only their shapes are looked at."""
-        sizes = dict(_sizes_without_check(self, args))
-        given = {argument.name: value for argument, value in zip(self.arguments, args, strict=True)}
-        itemsize = next((v.dtype.itemsize for v in args if getattr(getattr(v, "dtype", None), "kind", "") == "f"), 8)
-        sizes.update(_derived(given, sizes))
-        flops, reads, writes = (self._evaluate(text, sizes) for text in (self.flops, self.reads, self.writes))
-        return Cost(flops, reads * itemsize, writes * itemsize)
-
-    def _evaluate(self, formula: str, sizes: dict[str, int]) -> int:
-        if formula not in self._code:
-            self._code[formula] = compile(formula, f"<cost of {self.name}>", "eval")
-        return int(eval(self._code[formula], {"__builtins__": {}}, sizes))
-
-
-def _sizes_without_check(kernel: Kernel, args: tuple):
-    for argument, value in zip(kernel.arguments, args, strict=True):
-        if argument.kind == "count":
-            yield argument.name, value
-        if value is None or not argument.is_array:
-            continue
-        if argument.dims is None:
-            yield "M", math.prod(value.shape)
-            yield f"M_{argument.name}", math.prod(value.shape)
-        else:
-            yield from zip(argument.dims, value.shape, strict=True)
-
-
-def _derived(given: dict[str, Any], sizes: dict[str, int]) -> dict[str, int]:
-    """Sizes that follow from options: visible pairs of an attention, results of a broadcast or a product."""
-    derived = {"with_bias": int(bool(given.get("with_bias", given.get("bias") is not None)))}
-    derived["with_gradients"] = int(bool(given.get("with_gradients")))
-    if "is_causal" in given:
-        T, S = sizes["T"], sizes["S"]
-        offset = min(given["query_offset"], S)
-        derived["P"] = sum(min(S, t + 1 + offset) for t in range(T)) if given["is_causal"] else T * S
-    if "a" in given and "b" in given:
-        a, b = given["a"].shape, given["b"].shape
-        width = max(len(a), len(b))
-        pairs = zip((1,) * (width - len(a)) + tuple(a), (1,) * (width - len(b)) + tuple(b), strict=True)
-        joint = [one if other == 1 else other for one, other in pairs]
-        derived["J"] = math.prod(joint)  # elements of the broadcast result
-        derived["batch"] = math.prod(joint[:-2])
-        derived["rows"] = a[-2] if len(a) > 1 else 1
-        derived["inner"] = a[-1] if a else 1
-        derived["columns"] = b[-1] if b else 1
-    if "axes" in given:
-        shape = given["x"].shape
-        derived["R"] = math.prod(size for axis, size in enumerate(shape) if axis not in given["axes"])
-    return derived
-
-
+RECORDS = {"mask": Mask, "dropout": Dropout}
+CHANGED = {"adam": ("param", "m", "v")}  # arguments that a kernel writes to
 CONTRACT: dict[str, Kernel] = {}
 
 
-def kernel(file: str, signature: str, returns: str, flops: str, reads: str, writes: str, more=None) -> None:
+def kernel(file: str, signature: str, returns: str, flops: str, reads: str, writes: str, further_check=None) -> None:
     """Adds an entry. The signature is `name: argument; argument; ...`."""
     name, _, arguments = signature.partition(":")
     parsed = tuple(Argument(" ".join(text.split())) for text in arguments.split(";"))
     for argument in parsed:
         _ = argument.parsed  # a misspelt line fails at import
-    CONTRACT[name] = Kernel(name, file, parsed, returns, flops, reads, writes, more)
+    changed = CHANGED.get(name, ())
+    CONTRACT[name] = Kernel(name, file, parsed, returns, flops, reads, writes, further_check, RECORDS, changed)
 
 
 def _some_target_is_kept(name: str, given: dict[str, Any], _sizes: dict[str, int]) -> None:
@@ -347,8 +109,8 @@ kernel("linear", "linear_backward: dy (N, F); x (N, C); weight (F, C); with_bias
 kernel("linear", "matmul: a (...); b (...)", "c (..., n, m)",
        "2*batch*rows*inner*columns", "M_a + M_b", "batch*rows*columns", _matrices_fit)  # fmt: skip
 
-ATTENTION = """key_lengths (B) int <= S | none; is_causal flag; query_offset count;
-               scale real; dropout_p rate; seed int"""
+ATTENTION = """mask.key_lengths (B) int <= S | none; mask.is_causal flag; mask.query_offset count;
+               scale real; dropout.p rate; dropout.seed int"""
 kernel("attention", f"attention: q (B, H, T, D); k (B, H, S, D); v (B, H, S, D); {ATTENTION}",
        "out (B, H, T, D), lse (B, H, T)",
        "B*H*(P*(4*D + 4) + T*(D + 2))", "B*H*(T + 2*S)*D", "B*H*T*(D + 1)")  # fmt: skip

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from kernels.contract import Dropout, Mask
+
 SEED = 7
 
 
@@ -26,7 +28,7 @@ def strided(rng: np.random.Generator, dtype: np.dtype, *shape: int) -> np.ndarra
     return normal(rng, dtype, *(2 * size for size in shape))[tuple(slice(None, None, 2) for _ in shape)]
 
 
-def turned(rng: np.random.Generator, dtype: np.dtype, *shape: int) -> np.ndarray:
+def transposed(rng: np.random.Generator, dtype: np.dtype, *shape: int) -> np.ndarray:
     """Stored with its axes in reverse order."""
     return normal(rng, dtype, *reversed(shape)).transpose()
 
@@ -44,7 +46,7 @@ def _linear(rng, dtype):
         x, weight, bias = (normal(rng, dtype, *shape) for shape in ((N, C), (F, C), (F,)))
         yield f"N={N} C={C} F={F}" if N < 300 else SEVERAL_BLOCKS, (x, weight, bias)
     yield "no bias", (normal(rng, dtype, 4, 3), normal(rng, dtype, 2, 3), None)
-    yield "views", (strided(rng, dtype, 5, 3), turned(rng, dtype, 4, 3), strided(rng, dtype, 4))
+    yield "views", (strided(rng, dtype, 5, 3), transposed(rng, dtype, 4, 3), strided(rng, dtype, 4))
     yield "expanded", (expanded(rng, dtype, 5, 3), normal(rng, dtype, 2, 3), expanded(rng, dtype, 2))
 
 
@@ -57,31 +59,33 @@ def _matmul(rng, dtype):
         ((3, 4), (2, 4, 3)),
     ):
         yield f"{a} @ {b}", (normal(rng, dtype, *a), normal(rng, dtype, *b))
-    yield "views", (turned(rng, dtype, 3, 4), strided(rng, dtype, 4, 5))
+    yield "views", (transposed(rng, dtype, 3, 4), strided(rng, dtype, 4, 5))
 
 
 def _attention(rng, dtype):
     def qkv(B, H, T, S, D, make=normal):
         return make(rng, dtype, B, H, T, D), make(rng, dtype, B, H, S, D), make(rng, dtype, B, H, S, D)
 
+    everything, causal, no_dropout = Mask(), Mask(is_causal=True), Dropout()
     for B, H, T, S, D in ((1, 1, 1, 1, 1), (2, 3, 5, 5, 3), (1, 2, 4, 7, 5), (2, 1, 7, 3, 9)):
-        for is_causal in (False, True):
-            label = f"B={B} H={H} T={T} S={S} D={D}{' causal' if is_causal else ''}"
-            yield label, (*qkv(B, H, T, S, D), None, is_causal, 0, D**-0.5, 0.0, 0)
+        for mask in (everything, causal):
+            label = f"B={B} H={H} T={T} S={S} D={D}{' causal' if mask.is_causal else ''}"
+            yield label, (*qkv(B, H, T, S, D), mask, D**-0.5, no_dropout)
     lengths = np.array([3, 0, 5])
-    yield "key lengths 3 0 5", (*qkv(3, 2, 4, 5, 3), lengths, False, 0, 0.5, 0.0, 0)
-    yield "key lengths, causal", (*qkv(3, 2, 5, 5, 3), lengths, True, 0, 0.5, 0.0, 0)
-    yield "query offset 2", (*qkv(1, 2, 3, 5, 4), None, True, 2, 0.5, 0.0, 0)
-    yield "dropout", (*qkv(2, 2, 5, 6, 3), np.array([6, 4]), True, 1, 0.6, 0.3, 11)
-    yield "no scale to speak of", (*qkv(1, 1, 3, 3, 2), None, False, 0, 3.0, 0.0, 0)
-    yield "every other element", (*qkv(2, 2, 3, 4, 5, strided), None, True, 1, 0.4, 0.0, 0)
-    yield "axes reversed", (*qkv(2, 3, 4, 5, 2, turned), None, False, 0, 0.7, 0.0, 0)
-    yield "expanded", (*qkv(2, 2, 3, 4, 5, expanded), None, False, 0, 0.4, 0.0, 0)
+    yield "key lengths 3 0 5", (*qkv(3, 2, 4, 5, 3), Mask(lengths), 0.5, no_dropout)
+    yield "key lengths, causal", (*qkv(3, 2, 5, 5, 3), Mask(lengths, is_causal=True), 0.5, no_dropout)
+    yield "query offset 2", (*qkv(1, 2, 3, 5, 4), Mask(None, True, 2), 0.5, no_dropout)
+    yield "dropout", (*qkv(2, 2, 5, 6, 3), Mask(np.array([6, 4]), True, 1), 0.6, Dropout(0.3, 11))
+    yield "no scale to speak of", (*qkv(1, 1, 3, 3, 2), everything, 3.0, no_dropout)
+    yield "every other element", (*qkv(2, 2, 3, 4, 5, strided), Mask(None, True, 1), 0.4, no_dropout)
+    yield "axes reversed", (*qkv(2, 3, 4, 5, 2, transposed), everything, 0.7, no_dropout)
+    yield "expanded", (*qkv(2, 2, 3, 4, 5, expanded), everything, 0.4, no_dropout)
     packed = normal(rng, dtype, 2, 3, 3, 2, 4)  # (B, T, q/k/v, H, D): heads cut out of one projection
     heads = tuple(packed[:, :, part].transpose(0, 2, 1, 3) for part in range(3))
-    yield "heads of a packed projection", (*heads, None, True, 0, 0.5, 0.0, 0)
+    yield "heads of a packed projection", (*heads, causal, 0.5, no_dropout)
     for T, S in ((63, 65), (65, 129)):
-        yield f"tile edges T={T} S={S}", (*qkv(1, 1, T, S, 4), np.array([S - 1]), True, S - T, 0.5, 0.1, 3)
+        mask = Mask(np.array([S - 1]), True, S - T)
+        yield f"tile edges T={T} S={S}", (*qkv(1, 1, T, S, 4), mask, 0.5, Dropout(0.1, 3))
 
 
 def _layer_norm(rng, dtype):
@@ -89,7 +93,7 @@ def _layer_norm(rng, dtype):
         x = 3 * normal(rng, dtype, N, C) + 2
         yield f"N={N} C={C}", (x, normal(rng, dtype, C), normal(rng, dtype, C), 1e-5)
     yield "one column", (normal(rng, dtype, 3, 1), normal(rng, dtype, 1), normal(rng, dtype, 1), 1e-5)
-    yield "views", (turned(rng, dtype, 4, 6), strided(rng, dtype, 6), strided(rng, dtype, 6), 1e-2)
+    yield "views", (transposed(rng, dtype, 4, 6), strided(rng, dtype, 6), strided(rng, dtype, 6), 1e-2)
     yield "expanded", (expanded(rng, dtype, 4, 6), expanded(rng, dtype, 6), normal(rng, dtype, 6), 1e-5)
 
 
@@ -107,7 +111,7 @@ def _feed_forward(rng, dtype):
 def _rows(rng, dtype):
     for N, C in ((1, 1), (3, 5), (2, 17), (9, 33)):
         yield f"N={N} C={C}", (2 * normal(rng, dtype, N, C),)
-    yield "turned", (turned(rng, dtype, 5, 3),)
+    yield "transposed", (transposed(rng, dtype, 5, 3),)
     yield "expanded", (expanded(rng, dtype, 5, 3),)
     yield "large numbers", (normal(rng, dtype, 3, 4) + 500,)
 
@@ -125,7 +129,7 @@ def _cross_entropy(rng, dtype):
     yield "ignored targets", (normal(rng, dtype, 9, 5), _targets(rng, 9, 5, 0.5), -1, 0.0)
     yield "pad id ignored", (normal(rng, dtype, 9, 5), _targets(rng, 9, 5, 0.5, 1), 1, 0.0)
     yield "label smoothing", (normal(rng, dtype, 6, 5), _targets(rng, 6, 5, 0.3), -1, 0.1)
-    yield "views", (turned(rng, dtype, 4, 6), _targets(rng, 8, 6)[::2], None, 0.0)
+    yield "views", (transposed(rng, dtype, 4, 6), _targets(rng, 8, 6)[::2], None, 0.0)
 
 
 def _linear_cross_entropy(rng, dtype):
@@ -137,9 +141,9 @@ def _linear_cross_entropy(rng, dtype):
     # not 0.2, which would equal 1 / (number of kept targets) and hide an exchange of the two
     yield "label smoothing", (*arrays, normal(rng, dtype, 6), _targets(rng, 9, 6, 0.5), -1, 0.13)
     # one row whose stride means nothing: NumPy calls it contiguous whatever the stride is
-    yield "one row, turned", (turned(rng, dtype, 1, 4), arrays[1], None, _targets(rng, 1, 6), None, 0.0)
+    yield "one row, transposed", (transposed(rng, dtype, 1, 4), arrays[1], None, _targets(rng, 1, 6), None, 0.0)
     yield "one row, reversed", (arrays[0][:1][::-1], arrays[1], None, _targets(rng, 1, 6), None, 0.0)
-    views = strided(rng, dtype, 5, 4), turned(rng, dtype, 6, 4), strided(rng, dtype, 6)
+    views = strided(rng, dtype, 5, 4), transposed(rng, dtype, 6, 4), strided(rng, dtype, 6)
     yield "views", (*views, _targets(rng, 10, 6)[::2], None, 0.0)
 
 
@@ -147,13 +151,13 @@ def _embedding(rng, dtype):
     for V, C, N in ((1, 1, 1), (5, 3, 17), (33, 7, 9)):
         yield f"V={V} C={C} N={N}", (normal(rng, dtype, V, C), rng.integers(0, V, N))
     yield "one id repeated", (normal(rng, dtype, 4, 3), np.full(7, 2))
-    yield "small integers, views", (turned(rng, dtype, 6, 4), rng.integers(0, 6, 10).astype(np.int32)[::2])
+    yield "small integers, views", (transposed(rng, dtype, 6, 4), rng.integers(0, 6, 10).astype(np.int32)[::2])
 
 
 def _any_shape(rng, dtype, shift=0.0):
     for shape in ((), (1,), (7,), (3, 5), (2, 1, 3), (33,)):
         yield f"shape {shape}", (normal(rng, dtype, *shape) + dtype.type(shift),)
-    yield "turned", (turned(rng, dtype, 3, 4) + dtype.type(shift),)
+    yield "transposed", (transposed(rng, dtype, 3, 4) + dtype.type(shift),)
     yield "every other element", (strided(rng, dtype, 5) + dtype.type(shift),)
 
 
@@ -197,7 +201,7 @@ def _reduce(rng, dtype):
     for shape, axes in (((), ()), ((5,), (0,)), ((3, 5), (0,)), ((3, 5), (1,)), ((3, 5), (0, 1)), ((2, 3, 4), (0, 2)),
                         ((2, 3, 4), (1,)), ((2, 1, 4), (1, 2)), ((3, 4), ()), ((33, 5), (0,))):  # fmt: skip
         yield f"shape {shape} axes {axes}", (normal(rng, dtype, *shape), axes)
-    yield "turned", (turned(rng, dtype, 3, 4), (0,))
+    yield "transposed", (transposed(rng, dtype, 3, 4), (0,))
     yield "longer than a block", (normal(rng, dtype, 4099), (0,))
 
 

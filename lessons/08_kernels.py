@@ -28,11 +28,11 @@ import numpy as np
 import autograd.functional as F
 import kernels
 from autograd import Tensor, tape
-from kernels import emulator
+from kernels import Dropout, Mask, emulator
 from kernels.contract import CONTRACT
 from kernels.cpu import linear_cross_entropy as head
 from kernels.cpu.attention import BLOCK, SHARES
-from kernels.gpu import launcher
+from kernels.cuda import launcher
 from lessons.harness import style
 from lessons.harness.trial import FOLDER, Lesson
 from minitransformer.app.bench import machine, roofline
@@ -107,16 +107,20 @@ def another_scale(engine):
     "one tier multiplies the scores by a factor that is off by a billionth"
 
     def change(attention):
-        return lambda q, k, v, lengths, causal, offset, scale, *rest: attention(
-            q, k, v, lengths, causal, offset, scale * (1 + 1e-9), *rest
-        )
+        return lambda q, k, v, mask, scale, dropout: attention(q, k, v, mask, scale * (1 + 1e-9), dropout)
 
     engine.replace(TILED, "attention", change)
 
 
 def another_seed(engine):
     "one tier draws its dropout from the next seed"
-    engine.replace(TILED, "attention", lambda attention: lambda *rest: attention(*rest[:-1], rest[-1] + 1))
+
+    def change(attention):
+        return lambda q, k, v, mask, scale, dropout: attention(
+            q, k, v, mask, scale, dropout._replace(seed=dropout.seed + 1)
+        )
+
+    engine.replace(TILED, "attention", change)
 
 
 # %%
@@ -130,11 +134,11 @@ def same_kernel(trial):
     B, H, T, S, D, names = 2, 2, 67, 131, 20, ("out", "lse", "dq", "dk", "dv")
     q, k, v, dout = (random.standard_normal((B, H, n, D)) for n in (T, S, S, T))
     lengths, offset = np.array([S, 97]), 64
-    options = lengths, True, offset, D**-0.5, 0.0, 0
     visible = np.arange(S) < np.minimum(lengths[:, None], np.arange(T) + offset + 1)[:, None, :, None]
     visible = np.broadcast_to(visible, (B, H, T, S))
 
     def both_ways(tier):
+        options = Mask(kernels.backend(tier).asarray(lengths), True, offset), D**-0.5, Dropout()
         forward = run_on(tier, "attention", q, k, v, *options)
         return *forward, *run_on(tier, "attention_backward", dout, q, k, v, *forward, *options)
 
@@ -156,7 +160,7 @@ def same_kernel(trial):
     n, rate, seed = 64, 0.3, 7
     q, k, one = random.standard_normal((1, 2, n, n)), random.standard_normal((1, 2, n, n)), np.eye(n)
     weights = {
-        tier: run_on(tier, "attention", q, k, np.broadcast_to(one, q.shape).copy(), None, False, 0, 0.1, rate, seed)[0]
+        tier: run_on(tier, "attention", q, k, np.broadcast_to(one, q.shape).copy(), Mask(), 0.1, Dropout(rate, seed))[0]
         for tier in kernels.available()
     }
     dropped = {tier: w == 0 for tier, w in weights.items()}
@@ -403,7 +407,7 @@ def engine_does_not_rescale(engine):
         def rescale(self, top):
             pass
 
-    def attention(q, k, v, lengths, causal, offset, scale, *_):
+    def attention(q, k, v, _mask, scale, _dropout):
         parts = [
             [tiled_attention(*x, scale, online=Forgetful) for x in zip(*y, strict=True)]
             for y in zip(q, k, v, strict=True)
@@ -448,7 +452,7 @@ def online_softmax(trial):
         q[..., 0], k[..., 0] = 1, scores  # so that a score is exactly the number we chose
         here = kernels.current()
         arguments = (here.asarray(x) for x in (q, k, values[None, None]))
-        out, lse = (here.to_numpy(x) for x in here.attention(*arguments, None, False, 0, 1.0, 0.0, 0))
+        out, lse = (here.to_numpy(x) for x in here.attention(*arguments, Mask(), 1.0, Dropout()))
         exact_lse, exact_out = exact_attention(scores, values)
         off = max(abs(lse.item() / exact_lse - 1), np.abs(out[0, 0, 0] / exact_out - 1).max())
         furthest = max(furthest, off)
@@ -506,7 +510,7 @@ def peak_bytes(work):
 def forward_and_backward(backend, T, D=64):
     """A pass through attention, ready to run."""
     q, k, v, dout = (np.random.default_rng(n).standard_normal((1, 1, T, D), dtype=np.float32) for n in range(4))
-    options = None, False, 0, D**-0.5, 0.0, 0
+    options = Mask(), D**-0.5, Dropout()
 
     def work():
         out, lse = backend.attention(q, k, v, *options)
@@ -524,7 +528,7 @@ def predicted_bytes(T, D=64):
 def ladder(trial, T=1024, D=64):
     """The same attention three times, each less naive than the one before: time and memory, to look at."""
     q, k, v = (np.random.default_rng(n).standard_normal((1, 1, T, D), dtype=np.float32) for n in range(3))
-    options = None, False, 0, D**-0.5, 0.0, 0
+    options = Mask(), D**-0.5, Dropout()
     steps = {
         "naive, NumPy": lambda: NAIVE.attention(q, k, v, *options),
         "in tiles, NumPy": lambda: tiled_attention(q[0, 0], k[0, 0], v[0, 0], D**-0.5),
@@ -887,7 +891,7 @@ def race(trial):
     )
     with emulator.checked() as report:
         q = np.random.default_rng(0).standard_normal((1, 1, 128, 32), dtype=np.float32)
-        kernels.backend("emulated").attention(q, q, q, None, True, 0, 0.2, 0.0, 0)
+        kernels.backend("emulated").attention(q, q, q, Mask(is_causal=True), 0.2, Dropout())
     counted = report.launches[0]
     text = f"{counted.load_lines} lines read, {counted.load_lines_ideal} needed for the bytes"
     trial.check(counted.load_lines == counted.load_lines_ideal, f"the engine's attention, no fault found: {text}")

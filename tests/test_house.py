@@ -31,6 +31,71 @@ def test_a_lower_floor_never_imports_a_higher_one(level):
         assert not imported_packages(file) & higher, file
 
 
+def imported_modules(file: Path, root: Path = ROOT) -> set[str]:
+    """Every module that a file may import, in dotted form; of `from a import b` both a and a.b, since b may be one."""
+    names = set()
+    folder = file.relative_to(root).parts[:-1]
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = folder[: len(folder) - node.level + 1] if node.level else ()
+            module = ".".join((*base, *([node.module] if node.module else [])))
+            names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    return names
+
+
+# Which folders of kernels/ the files of each may import from. gpu/ and emulator/ know nothing of each other: what a
+# kernel file and a launch are lies in cuda/, below both. The specification stands alone.
+MAY_IMPORT = {
+    "reference": set(),
+    "cpu": {"reference"},
+    "cuda": set(),
+    "gpu": {"cuda", "reference"},
+    "emulator": {"cuda"},
+}
+
+
+def forbidden_imports(folder: str, root: Path = ROOT) -> list[str]:
+    """`file: module` for every import from another folder of kernels/ that MAY_IMPORT does not allow."""
+    forbidden = {f"kernels.{other}" for other in MAY_IMPORT.keys() - MAY_IMPORT[folder] - {folder}}
+    return [
+        f"{file.relative_to(root)}: {module}"
+        for file in (root / "kernels" / folder).rglob("*.py")
+        for module in sorted(imported_modules(file, root))
+        if any(f"{module}.".startswith(f"{other}.") for other in forbidden)
+    ]
+
+
+def test_every_folder_of_kernels_has_its_place():
+    assert {path.parent.name for path in (ROOT / "kernels").glob("*/__init__.py")} == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_tiers_import_only_what_lies_below_them(folder):
+    assert not forbidden_imports(folder)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import kernels.emulator.device",
+        "from kernels.emulator import device",
+        "from kernels import emulator",
+        "from ..emulator import device",
+        "from .. import emulator",
+        "def later():\n    from kernels.emulator.device import run",
+    ],
+)
+def test_a_forbidden_import_is_found_however_it_is_written(tmp_path, line):
+    (tmp_path / "kernels" / "gpu").mkdir(parents=True)
+    file = tmp_path / "kernels" / "gpu" / "grid.py"
+    file.write_text("import numpy\nfrom kernels.cuda.launcher import launch\nfrom kernels import contract\n")
+    assert not forbidden_imports("gpu", tmp_path)
+    file.write_text(f"{line}\n")
+    assert "kernels/gpu/grid.py: kernels.emulator" in " ".join(forbidden_imports("gpu", tmp_path))
+
+
 def run(code: str, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True

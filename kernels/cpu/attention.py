@@ -23,12 +23,12 @@ import numpy as np
 from numba import prange
 from numpy.lib.stride_tricks import as_strided
 
+from kernels.contract import Mask
 from kernels.cpu.blas import blas_kernel, gemm
-from kernels.cpu.dropout import drop, limit_of
-from kernels.cpu.jit import contiguous, kernel
-from kernels.cpu.philox import fill, key
+from kernels.cpu.dropout import drop, numbers_of
+from kernels.cpu.jit import contiguous, ids64, kernel
+from kernels.cpu.philox import fill
 from kernels.cpu.vector_math import exp
-from kernels.reference.dropout import keep_factor
 
 U = np.uint64
 BLOCK = 128  # queries or keys a tile; a multiple of 4, as the dropout counters want
@@ -39,17 +39,18 @@ def any_layout(x):
     """x behind an axis of two that are the same. Numba compiles a kernel anew for each kind of memory layout it meets;
     seen like this they are all of one kind. Rows are copied unless they are runs of neighbours, one after another."""
     strides, size = x.strides, x.itemsize
-    apart = x.shape[-2] == 1 or strides[-2] >= x.shape[-1] * size
-    whole = all(stride >= 0 and stride % size == 0 for stride in strides)
-    if not (x.shape[-1] == 1 or strides[-1] == size) or not apart or not whole or not x.flags.writeable:
+    neighbours = x.shape[-1] == 1 or strides[-1] == size
+    rows_apart = x.shape[-2] == 1 or strides[-2] >= x.shape[-1] * size
+    aligned = all(stride >= 0 and stride % size == 0 for stride in strides)
+    if not (neighbours and rows_apart and aligned and x.flags.writeable):
         x = np.array(x, order="C")
     return as_strided(x, (2, *x.shape), (0, *x.strides))
 
 
 @kernel
-def visible_keys(t, keys, is_causal, query_offset):
+def visible_keys(t, keys, mask):
     """Query t sees the keys before this one."""
-    return min(keys, t + query_offset + 1) if is_causal else keys
+    return min(keys, t + mask.query_offset + 1) if mask.is_causal else keys
 
 
 @kernel
@@ -86,7 +87,7 @@ def exp_row(row, count, end, shift):
 
 
 @kernel
-def _forward_tile(blas, out, lse, q, k, v, first, keys, is_causal, query_offset, scale, limit, factor, seed, head):
+def _forward_tile(blas, out, lse, q, k, v, first, keys, mask, scale, dropout, head):
     """Queries first ... first + BLOCK of one head.   out, q (T, D); lse (T); k, v (S, D)"""
     rows = min(BLOCK, q.shape[0] - first)
     acc = np.zeros((rows, q.shape[1]), q.dtype)
@@ -95,12 +96,12 @@ def _forward_tile(blas, out, lse, q, k, v, first, keys, is_causal, query_offset,
     l = np.zeros(rows, q.dtype)  # noqa: E741 - the letter of the algorithm
     words = np.empty(BLOCK, np.uint32)
     zero, one = q.dtype.type(0), q.dtype.type(1)
-    end = visible_keys(first + rows - 1, keys, is_causal, query_offset)
+    end = visible_keys(first + rows - 1, keys, mask)
     for start in range(0, end, BLOCK):
         columns = min(BLOCK, end - start)
         gemm(blas, p[:, :columns], q[first : first + rows], k[start : start + columns], False, True, False)
         for i in range(rows):
-            seen = max(0, min(columns, visible_keys(first + i, keys, is_causal, query_offset) - start))
+            seen = max(0, min(columns, visible_keys(first + i, keys, mask) - start))
             top = max(m[i], scale_row(p[i], seen, scale))
             shift = zero if top == -np.inf else top  # all scores -inf so far: exp must see -inf - 0, not -inf - -inf
             shrink = exp(m[i] - shift)
@@ -109,9 +110,9 @@ def _forward_tile(blas, out, lse, q, k, v, first, keys, is_causal, query_offset,
             if start > 0:
                 for d in range(acc.shape[1]):
                     acc[i, d] *= shrink
-            if limit > 0 or factor != 1:
-                fill(words, seen, U(start // 4), U(first + i), U(head), U(1), seed)
-                drop(p[i], seen, words, limit, factor)
+            if dropout.limit > 0 or dropout.factor != 1:
+                fill(words, seen, U(start // 4), U(first + i), U(head), U(1), dropout.key)
+                drop(p[i], seen, words, dropout)
         gemm(blas, acc, p[:, :columns], v[start : start + columns], False, False, start > 0)
     for i in range(rows):
         visible = l[i] != 0  # else there is nothing to attend to: zeros
@@ -122,7 +123,7 @@ def _forward_tile(blas, out, lse, q, k, v, first, keys, is_causal, query_offset,
 
 
 @blas_kernel
-def _forward(blas, out, lse, q, k, v, key_lengths, is_causal, query_offset, scale, limit, factor, seed):
+def _forward(blas, out, lse, q, k, v, mask, scale, dropout):
     _, B, H, T, _ = q.shape
     tiles = (T + BLOCK - 1) // BLOCK
     for task in prange(B * H * tiles):
@@ -130,16 +131,15 @@ def _forward(blas, out, lse, q, k, v, key_lengths, is_causal, query_offset, scal
         tile = turn // 2 if turn % 2 == 0 else tiles - 1 - turn // 2  # light, heavy, light, heavy ...
         b, h = head // H, head % H
         _forward_tile(
-            blas, out[0, b, h], lse[b, h], q[0, b, h], k[0, b, h], v[0, b, h], tile * BLOCK, key_lengths[b],
-            is_causal, query_offset, scale, limit, factor, seed, head,
+            blas, out[0, b, h], lse[b, h], q[0, b, h], k[0, b, h], v[0, b, h], tile * BLOCK,
+            mask.key_lengths[b], mask, scale, dropout, head,
         )  # fmt: skip
 
 
 @kernel
 def _backward_tile(
-    blas, dq, dk, dv, p, dp, dout, q, k, v, delta, lse, first, start, columns, keys,
-    is_causal, query_offset, scale, limit, factor, seed, head,
-):  # fmt: skip
+    blas, dq, dk, dv, p, dp, dout, q, k, v, delta, lse, first, start, columns, keys, mask, scale, dropout, head
+):
     """Queries first ... first + rows meet keys start ... start + columns.   dq, dout, q (rows, D); dk, dv, k, v
     (columns, D); delta, lse (T); p, dp (rows, BLOCK)"""
     words = np.empty(BLOCK, np.uint32)
@@ -147,29 +147,27 @@ def _backward_tile(
     gemm(blas, dp[:, :columns], dout, v, False, True, False)
     for i in range(q.shape[0]):
         t = first + i
-        seen = max(0, min(columns, visible_keys(t, keys, is_causal, query_offset) - start))
+        seen = max(0, min(columns, visible_keys(t, keys, mask) - start))
         if lse[t] == -np.inf:  # a query that saw nothing: its weights are 0
             seen = 0
         scale_row(p[i], seen, scale)
         exp_row(p[i], seen, columns, lse[t])
-        if limit > 0 or factor != 1:
-            fill(words, seen, U(start // 4), U(t), U(head), U(1), seed)
-            drop(dp[i], seen, words, limit, factor)  # dropped like p; ds needs the undropped p
+        if dropout.limit > 0 or dropout.factor != 1:
+            fill(words, seen, U(start // 4), U(t), U(head), U(1), dropout.key)
+            drop(dp[i], seen, words, dropout)  # dropped like p; ds needs the undropped p
         for j in range(seen):
             dp[i, j] = p[i, j] * (dp[i, j] - delta[t]) * scale  # from here on dp holds scale · ds
         for j in range(seen, columns):
             dp[i, j] = 0
-        if limit > 0 or factor != 1:
-            drop(p[i], seen, words, limit, factor)
+        if dropout.limit > 0 or dropout.factor != 1:
+            drop(p[i], seen, words, dropout)
     gemm(blas, dv, p[:, :columns], dout, True, False, True)
     gemm(blas, dk, dp[:, :columns], q, True, False, True)
     gemm(blas, dq, dp[:, :columns], k, False, False, True)
 
 
 @blas_kernel
-def _backward(
-    blas, dq, dk, dv, dout, q, k, v, out, lse, key_lengths, is_causal, query_offset, scale, limit, factor, seed
-):
+def _backward(blas, dq, dk, dv, dout, q, k, v, out, lse, mask, scale, dropout):
     """dq (2, shares, B, H, T, D); the others behind an axis of two as well; dq, dk, dv start as zeros"""
     _, B, H, T, _ = q.shape
     shares = dq.shape[1]
@@ -180,17 +178,17 @@ def _backward(
         delta = np.empty(T, q.dtype)
         for t in range(T):
             delta[t] = row_dot(dout[0, b, h, t], out[0, b, h, t])
-        end = visible_keys(T - 1, key_lengths[b], is_causal, query_offset)
+        end = visible_keys(T - 1, mask.key_lengths[b], mask)
         for start in range(share * BLOCK, end, shares * BLOCK):
             last = min(start + BLOCK, end)
-            first_query = max(0, start - query_offset) // BLOCK * BLOCK if is_causal else 0
+            first_query = max(0, start - mask.query_offset) // BLOCK * BLOCK if mask.is_causal else 0
             for first in range(first_query, T, BLOCK):
                 stop = min(first + BLOCK, T)
                 _backward_tile(
                     blas, dq[0, share, b, h, first:stop], dk[0, b, h, start:last], dv[0, b, h, start:last],
                     p[: stop - first], dp[: stop - first], dout[0, b, h, first:stop], q[0, b, h, first:stop],
                     k[0, b, h, start:last], v[0, b, h, start:last], delta, lse[b, h], first, start, last - start,
-                    key_lengths[b], is_causal, query_offset, scale, limit, factor, seed, head,
+                    mask.key_lengths[b], mask, scale, dropout, head,
                 )  # fmt: skip
 
 
@@ -203,24 +201,23 @@ def fresh_like(x):
     return array.transpose(np.argsort(order))
 
 
-def _options(q, k, key_lengths, is_causal, query_offset, scale, dropout_p, seed):
+def _options(q, k, mask, scale, dropout):
     """The options with exactly one type each, so that the kernels are compiled once a dtype."""
-    lengths = np.full(q.shape[0], k.shape[2]) if key_lengths is None else key_lengths
-    return (
-        np.ascontiguousarray(lengths, dtype=np.int64), bool(is_causal), min(int(query_offset), k.shape[2]),
-        q.dtype.type(scale), limit_of(dropout_p), keep_factor(dropout_p, q.dtype), key(seed),
-    )  # fmt: skip
+    keys = k.shape[2]
+    lengths = np.full(len(q), keys, np.int64) if mask.key_lengths is None else ids64(mask.key_lengths)
+    mask = Mask(lengths, bool(mask.is_causal), min(int(mask.query_offset), keys))
+    return mask, q.dtype.type(scale), numbers_of(dropout.p, dropout.seed, q.dtype)
 
 
-def attention(q, k, v, key_lengths, is_causal, query_offset, scale, dropout_p, seed):
+def attention(q, k, v, mask, scale, dropout):
     """q (B, H, T, D); k, v (B, H, S, D) → out (B, H, T, D), lse (B, H, T) = log Σ_s exp(score)"""
     out, lse = fresh_like(q), np.empty(q.shape[:3], dtype=q.dtype)
-    options = _options(q, k, key_lengths, is_causal, query_offset, scale, dropout_p, seed)
+    options = _options(q, k, mask, scale, dropout)
     _forward(any_layout(out), lse, any_layout(q), any_layout(k), any_layout(v), *options)
     return out, lse
 
 
-def attention_backward(dout, q, k, v, out, lse, key_lengths, is_causal, query_offset, scale, dropout_p, seed):
+def attention_backward(dout, q, k, v, out, lse, mask, scale, dropout):
     """dv = (p z)ᵀ dout;  ds = p (z dout vᵀ - Σ_d dout out);  dq = scale ds k;  dk = scale dsᵀ q, tile by tile"""
     heads, key_tiles = q.shape[0] * q.shape[1], -(-k.shape[2] // BLOCK)
     shares = max(1, min(SHARES // heads, key_tiles))
@@ -229,6 +226,6 @@ def attention_backward(dout, q, k, v, out, lse, key_lengths, is_causal, query_of
     parts = np.empty((shares, *q.shape), q.dtype) if dq is None else dq[None]
     for array in (parts, dk, dv):
         array[...] = 0
-    options = _options(q, k, key_lengths, is_causal, query_offset, scale, dropout_p, seed)
+    options = _options(q, k, mask, scale, dropout)
     _backward(*(any_layout(x) for x in (parts, dk, dv, dout, q, k, v, out)), contiguous(lse), *options)
     return parts.sum(axis=0) if dq is None else dq, dk, dv

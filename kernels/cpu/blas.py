@@ -128,11 +128,11 @@ def _call(bits: int):
         )
 
         def generate(context, builder, signature, args):
-            flag, whole, pointer = ir.IntType(32), ir.IntType(bits), ir.IntType(64)
+            flag, integer, pointer = ir.IntType(32), ir.IntType(bits), ir.IntType(64)
             real = context.get_value_type(number)
             address, ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc = args
-            m, n, k, lda, ldb, ldc = (builder.trunc(v, whole) if bits < 64 else v for v in (m, n, k, lda, ldb, ldc))
-            types_of = [flag] * 3 + [whole] * 3 + [real, pointer, whole, pointer, whole, real, pointer, whole]
+            m, n, k, lda, ldb, ldc = (builder.trunc(v, integer) if bits < 64 else v for v in (m, n, k, lda, ldb, ldc))
+            types_of = [flag] * 3 + [integer] * 3 + [real, pointer, integer, pointer, integer, real, pointer, integer]
             function = builder.inttoptr(address, ir.FunctionType(ir.VoidType(), types_of).as_pointer())
             one = ir.Constant(real, 1.0)
             builder.call(function, [flag(ROW_MAJOR), ta, tb, m, n, k, one, a, lda, b, ldb, beta, c, ldc])

@@ -7,11 +7,13 @@ looks at every access to memory, `sanitizer.py` gives recorded launches to the c
 
 import numpy
 
+from kernels.cuda.launcher import runners
 from kernels.emulator.checked import Counters, Report, checked
 from kernels.emulator.compiler import CompilerError, reason_against
-from kernels.emulator.device import EmulatorError, shuffled
+from kernels.emulator.device import EmulatorError, run, shuffled
 
 KERNELS = "kernels.gpu"
+runners["numpy"] = run
 __all__ = [
     "CompilerError",
     "Counters",

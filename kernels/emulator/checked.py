@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kernels.cuda.launcher import Launch
 from kernels.emulator import device
-from kernels.emulator.device import Launch
 from kernels.emulator.memory import piece_with, pieces_of
 from kernels.emulator.symbols import shared_variables
 
@@ -132,16 +132,16 @@ class Report:
 def checked(seed: int = 1) -> Iterator[Report]:
     """All launches inside run in checked mode; gives a Report that fills as they run."""
     report = Report()
-    device.how.append(lambda launch: report.launches.append(_run(launch, seed)))
+    device.ways_to_run.append(lambda launch: report.launches.append(_run(launch, seed)))
     try:
         yield report
     finally:
-        device.how.pop()
+        device.ways_to_run.pop()
 
 
 def _run(launch: Launch, seed: int) -> Counters:
     with device.ONE_AT_A_TIME:
-        values, regions, put_back = _apart(launch)
+        values, regions, put_back = _with_gaps(launch)
         runtime = device.runtime("checked")
         compiled = device.library(launch.path, launch.options, "checked")
         element = {"float": 4, "double": 8}[dict(launch.options)["REAL"]]
@@ -162,7 +162,7 @@ def _run(launch: Launch, seed: int) -> Counters:
     return Counters(launch.kernel, **{name: getattr(counted, name) for name, *_ in _Counters._fields_})
 
 
-def _apart(launch: Launch):
+def _with_gaps(launch: Launch):
     """Copies of the arrays with gaps between them, so that an index outside one array is outside all of them.
     Returns the values with the copies in place of the arrays, the regions, and what writes the results back."""
     pieces = pieces_of(launch)

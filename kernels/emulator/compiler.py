@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 FOLDER = Path(__file__).parent
 COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")  # off: a result must not depend on the CPU
-HEADERS = ("cuda.h", "runtime.h", "fibers.h", "places.h", "watch.h")
+HEADERS = ("cuda.h", "runtime.h", "fibers.h", "thread.h", "watch.h")
 
 
 class Mode(NamedTuple):
@@ -126,8 +126,8 @@ def _identity() -> tuple[str, ...]:
     program = shutil.which(command()[0])
     if program is None:
         raise CompilerError(f"there is no compiler {command()[0]!r}; {INSTALL}")
-    facts = os.stat(program)
-    return (*command(), os.path.realpath(program), str(facts.st_size), str(facts.st_mtime_ns))
+    status = os.stat(program)
+    return (*command(), os.path.realpath(program), str(status.st_size), str(status.st_mtime_ns))
 
 
 def _digest(*parts: str) -> str:
@@ -176,9 +176,9 @@ def kernel_library(name: str, text: str, kernels: tuple[str, ...], options: tupl
 
 
 def wrapped(text: str, kernels: tuple[str, ...]) -> str:
-    """A kernel file as a C++ file: CUDA's words before it, a way in for each kernel after it."""
-    doors = "".join(f"\nEMULATOR_KERNEL({kernel})" for kernel in kernels)
-    return f'#include "cuda.h"\n{text}\n{doors}\n'
+    """A kernel file as a C++ file: CUDA's words before it, an entry point for each kernel after it."""
+    entry_points = "".join(f"\nEMULATOR_KERNEL({kernel})" for kernel in kernels)
+    return f'#include "cuda.h"\n{text}\n{entry_points}\n'
 
 
 def _made(target: Path, label: str, *commands: list[str]) -> Path:

@@ -162,7 +162,7 @@ inline T atomicMin(T* target, V value) {
 extern char emulator_shared_begin[] __asm__("__start_emulator_shared") __attribute__((weak, visibility("hidden")));
 extern char emulator_shared_end[] __asm__("__stop_emulator_shared") __attribute__((weak, visibility("hidden")));
 
-// One line of these per kernel follows the text of the file: the door through which Python comes in.
+// One line of these per kernel follows the text of the file: the entry point that Python calls.
 #define EMULATOR_KERNEL(name)                                                                                       \
     extern "C" __attribute__((visibility("default"), no_sanitize("thread"))) int emulator_run_##name(               \
         void** arguments, const emulator::Index* sizes, unsigned long long seed) {                                  \

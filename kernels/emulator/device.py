@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
+from kernels.cuda.launcher import Launch
+from kernels.cuda.source import kernels_in, text_of
 from kernels.emulator import compiler
-from kernels.gpu.source import Parameter, kernels_in, text_of
 
 ONE_AT_A_TIME = threading.RLock()  # the runtime has one set of fibers
 
@@ -19,7 +19,7 @@ ONE_AT_A_TIME = threading.RLock()  # the runtime has one set of fibers
 class EmulatorError(RuntimeError):
     """A fault in a CUDA kernel: of which kind, in which kernel, block and thread, and at which lines."""
 
-    def __init__(self, launch: "Launch", failure: "Failure", lines: tuple[str, ...] = ()):
+    def __init__(self, launch: Launch, failure: "Failure", lines: tuple[str, ...] = ()):
         self.kind, self.kernel, self.lines = failure.kind.decode(), launch.kernel, lines
         self.block, self.thread = tuple(failure.block), tuple(failure.thread)
         text = failure.text.decode(errors="replace")
@@ -49,24 +49,9 @@ class Failure(ctypes.Structure):
     ]
 
 
-class Launch(NamedTuple):
-    """Everything that a launch is: enough to run it, to check it, or to write it down."""
-
-    path: Path
-    kernel: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    values: list  # arrays, None for a null pointer, or NumPy scalars of the declared width
-    options: tuple[tuple[str, str], ...]  # names and values to define: REAL, and the constants of the file
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        return kernels_in(self.path)[self.kernel]
-
-
 def run(launch: Launch) -> None:
     """Runs every block of the launch, in the way last chosen: plainly, checked, or recorded."""
-    how[-1](launch)
+    ways_to_run[-1](launch)
 
 
 def plainly(launch: Launch, seed: int = 0) -> None:
@@ -75,17 +60,17 @@ def plainly(launch: Launch, seed: int = 0) -> None:
         start(launch, launch.values, "fast", seed)
 
 
-how: list[Callable[[Launch], None]] = [plainly]
+ways_to_run: list[Callable[[Launch], None]] = [plainly]
 
 
 @contextmanager
 def shuffled(seed: int) -> Iterator[None]:
     """Launches inside run their blocks and threads in an order drawn from the seed: a result must not depend on it."""
-    how.append(lambda launch: plainly(launch, seed))
+    ways_to_run.append(lambda launch: plainly(launch, seed))
     try:
         yield
     finally:
-        how.pop()
+        ways_to_run.pop()
 
 
 def start(launch: Launch, values: list, mode: str, seed: int) -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernels.emulator.device import Launch
+from kernels.cuda.launcher import Launch
 
 
 class Piece(NamedTuple):

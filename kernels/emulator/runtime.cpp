@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "fibers.h"
-#include "places.h"
+#include "thread.h"
 #include "watch.h"
 
 namespace emulator {

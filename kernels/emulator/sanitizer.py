@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernels.cuda.launcher import Launch
+from kernels.cuda.source import kernels_in, text_of
 from kernels.emulator import compiler, device
-from kernels.emulator.device import Launch
 from kernels.emulator.memory import piece_with, pieces_of
-from kernels.gpu.source import kernels_in, text_of
 
 MODES = {"threads": "thread", "blocks": "thread", "address": "address"}
 OPTIONS = {
@@ -60,11 +60,11 @@ def recorded(seed: int = 1, run: bool = True) -> Iterator[list[Recording]]:
         if run:
             device.plainly(launch)
 
-    device.how.append(record)
+    device.ways_to_run.append(record)
     try:
         yield launches
     finally:
-        device.how.pop()
+        device.ways_to_run.pop()
 
 
 def _recording(launch: Launch, seed: int) -> Recording:

@@ -1,10 +1,13 @@
 """CUDA C kernels (*.cu) and the functions that launch them (*.py). Flag name: cupy.
 
 Here the arrays are CuPy's, and NVRTC compiles the kernels at the first call. The same functions and the same sources
-also work on NumPy arrays, through `kernels/emulator`: `launcher.py` looks at the arrays it is given.
+also work on NumPy arrays, once the emulator is imported: `cuda/launcher.py` looks at the arrays it is given.
 """
 
-KERNELS = __name__
+from kernels.cuda.launcher import runners
+from kernels.gpu import nvrtc
+
+runners["cupy"] = nvrtc.run
 INSTALL = "pip install cupy-cuda12x (or cupy-cuda13x, whichever fits the driver: nvidia-smi shows its CUDA version)"
 
 

@@ -2,8 +2,8 @@
 
 import math
 
+from kernels.cuda.launcher import launch
 from kernels.gpu.grid import BLOCK, contiguous, for_elements
-from kernels.gpu.launcher import launch
 
 
 def adam(param, grad, m, v, lr, beta1, beta2, eps, weight_decay, decoupled, step):

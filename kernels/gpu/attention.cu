@@ -21,10 +21,15 @@
 #include "common.cuh"
 #include "philox.cuh"
 
-// Query t sees the keys before this one.
-__device__ inline long long visible_keys(long long t, long long keys, int is_causal, long long query_offset) {
-    return is_causal && t + query_offset + 1 < keys ? t + query_offset + 1 : keys;
-}
+struct Mask {
+    long long keys;  // so many exist for this head
+    int is_causal;
+    long long query_offset;
+    // Query t sees the keys before this one.
+    __device__ inline long long visible_keys(long long t) const {
+        return is_causal && t + query_offset + 1 < keys ? t + query_offset + 1 : keys;
+    }
+};
 
 // The softmax weight again from the saved log-sum-exp; nothing for what cannot be seen, or in a row that saw nothing.
 __device__ inline real weight_of(real score, real lse, bool is_visible) {
@@ -57,18 +62,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const long long tiles = (T + QUERIES - 1) / QUERIES, head = blockIdx.x / tiles;
     const long long first = (tiles - 1 - blockIdx.x % tiles) * QUERIES;  // causal: the longest work starts first
     const long long keys = key_lengths[head / H];
+    const Mask mask = {keys, is_causal, query_offset};
     const Dropout dropout = {limit, seed, factor, head};
     out += head * T * D, q += head * T * D, lse += head * T, k += head * S * D, v += head * S * D;
 
     real acc[L::R][L::E] = {}, m[L::R], l[L::R] = {};
     for (int r = 0; r < L::R; r++) m[r] = NEGATIVE_INFINITY;
     const long long last = first + QUERIES < T ? first + QUERIES - 1 : T - 1;
-    const long long end = visible_keys(last, keys, is_causal, query_offset);
+    const long long end = mask.visible_keys(last);
     for (long long start = 0; start < end; start += TILE) {
         real p[L::R][L::C] = {};
         for (int part = 0; part < HEAD; part += WIDTH) {
             __syncthreads();  // everybody is done with what is overwritten now
-            if (!WHOLE || start == 0) load_tile<QUERIES>(q_tile, q, first, T, part, D);
+            if (!WHOLE_ROWS || start == 0) load_tile<QUERIES>(q_tile, q, first, T, part, D);
             load_tile<TILE>(kv_tile, k, start, keys, part, D);
             __syncthreads();
             add_dots(p, q_tile + own.row, kv_tile + own.column);
@@ -76,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int r = 0; r < L::R; r++) {
             const long long t = first + own.row + r;
-            const long long seen = visible_keys(t, keys, is_causal, query_offset) - start;
+            const long long seen = mask.visible_keys(t) - start;
             real top = m[r];
             for (int c = 0; c < L::C; c++) {
                 p[r][c] = own.column + c < seen ? p[r][c] * scale : NEGATIVE_INFINITY;
@@ -146,18 +152,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const long long tiles = (T + TILE - 1) / TILE, head = blockIdx.x / tiles;
     const long long first = (tiles - 1 - blockIdx.x % tiles) * TILE;
     const long long keys = key_lengths[head / H];
+    const Mask mask = {keys, is_causal, query_offset};
     const Dropout dropout = {limit, seed, factor, head};
     dq += head * T * D, k += head * S * D, v += head * S * D;
     dout += head * T * D, q += head * T * D, lse += head * T, delta += head * T;
 
     real acc[L::R][L::E] = {};
     const long long last = first + TILE < T ? first + TILE - 1 : T - 1;
-    const long long end = visible_keys(last, keys, is_causal, query_offset);
+    const long long end = mask.visible_keys(last);
     for (long long start = 0; start < end; start += TILE) {
         real s[L::R][L::C] = {}, dp[L::R][L::C] = {};
         for (int part = 0; part < HEAD; part += WIDTH) {
             __syncthreads();
-            if (!WHOLE || start == 0) {
+            if (!WHOLE_ROWS || start == 0) {
                 load_tile<TILE>(q_tile, q, first, T, part, D);
                 load_tile<TILE>(dout_tile, dout, first, T, part, D);
             }
@@ -170,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int r = 0; r < L::R; r++) {
             const long long t = first + own.row + r;
-            const long long seen = t < T ? visible_keys(t, keys, is_causal, query_offset) - start : 0;
+            const long long seen = t < T ? mask.visible_keys(t) - start : 0;
             const real shift = t < T ? lse[t] : (real)0, mean = t < T ? delta[t] : (real)0;
             for (int c = 0; c < L::C; c += 4) {
                 real z[4];
@@ -184,7 +191,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         __syncwarp(ALL_LANES);  // a row of ds_tile is written and read within one warp
 #pragma unroll
         for (int part = 0; part < HEAD; part += WIDTH) {
-            if (!WHOLE) {
+            if (!WHOLE_ROWS) {
                 __syncthreads();
                 load_tile<TILE>(k_tile, k, start, keys, part, D);
                 __syncthreads();
@@ -215,6 +222,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const long long tiles = (S + TILE - 1) / TILE, head = blockIdx.x / tiles;
     const long long first = blockIdx.x % tiles * TILE;  // causal: early keys are seen by most queries and start first
     const long long keys = key_lengths[head / H];
+    const Mask mask = {keys, is_causal, query_offset};
     const Dropout dropout = {limit, seed, factor, head};
     dk += head * S * D, dv += head * S * D, k += head * S * D, v += head * S * D;
     dout += head * T * D, q += head * T * D, lse += head * T, delta += head * T;
@@ -226,7 +234,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         real s[L::R][L::C] = {}, dp[L::R][L::C] = {};
         for (int part = 0; part < HEAD; part += WIDTH) {
             __syncthreads();
-            if (!WHOLE || start == begin) {
+            if (!WHOLE_ROWS || start == begin) {
                 load_tile<TILE>(k_tile, k, first, keys, part, D);
                 load_tile<TILE>(v_tile, v, first, keys, part, D);
             }
@@ -239,7 +247,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
         for (int c = 0; c < L::C; c++) {
             const long long t = start + own.column + c;
-            const long long seen = t < T ? visible_keys(t, keys, is_causal, query_offset) - first : 0;
+            const long long seen = t < T ? mask.visible_keys(t) - first : 0;
             const real shift = t < T ? lse[t] : (real)0, mean = t < T ? delta[t] : (real)0;
 #pragma unroll
             for (int r = 0; r < L::R; r += 4) {
@@ -255,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         __syncwarp(ALL_LANES);  // a row of s_tile is written and read within one warp
 #pragma unroll
         for (int part = 0; part < HEAD; part += WIDTH) {
-            if (!WHOLE) {
+            if (!WHOLE_ROWS) {
                 __syncthreads();
                 load_tile<TILE>(dout_tile, dout, start, T, part, D);
                 __syncthreads();
@@ -268,7 +276,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         __syncwarp(ALL_LANES);
 #pragma unroll
         for (int part = 0; part < HEAD; part += WIDTH) {
-            if (!WHOLE) {
+            if (!WHOLE_ROWS) {
                 __syncthreads();
                 load_tile<TILE>(q_tile, q, start, T, part, D);
                 __syncthreads();

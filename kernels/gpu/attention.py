@@ -4,7 +4,9 @@ The head width D is padded to the next of WIDTHS in registers and shared memory 
 """
 
 from kernels.contract import KernelError
-from kernels.gpu.launcher import launch, module_of
+from kernels.cuda.launcher import launch, module_of
+from kernels.gpu.dropout import key
+from kernels.gpu.grid import ids64
 from kernels.reference.dropout import keep_factor
 from kernels.reference.philox import threshold
 
@@ -28,18 +30,15 @@ def _variant(D: int) -> dict[str, int]:
     raise KernelError(f"attention: a head is {D} wide, and the GPU kernels go up to {WIDTHS[-1]}; use more heads")
 
 
-def _options(q, k, key_lengths, is_causal, query_offset, scale, dropout_p, seed):
+def _options(q, k, mask, scale, dropout):
     """(key_lengths, H, T, S, D, ...): the arguments that all tiled kernels end with."""
     xp = module_of(q)
     B, H, T, D = q.shape
     S = k.shape[2]
-    if key_lengths is None:
-        lengths = xp.full(B, S, dtype="int64")
-    else:
-        lengths = xp.ascontiguousarray(key_lengths, dtype="int64")
+    lengths = xp.full(B, S, dtype="int64") if mask.key_lengths is None else ids64(mask.key_lengths)
     return (
-        lengths, H, T, S, D, int(bool(is_causal)), min(int(query_offset), S), scale,
-        threshold(dropout_p), keep_factor(dropout_p, q.dtype), int(seed) & 0xFFFFFFFFFFFFFFFF,
+        lengths, H, T, S, D, int(bool(mask.is_causal)), min(int(mask.query_offset), S), scale,
+        threshold(dropout.p), keep_factor(dropout.p, q.dtype), key(dropout.seed),
     )  # fmt: skip
 
 
@@ -47,12 +46,12 @@ def _launch(kernel, tiles, args, dtype, defines):
     launch("attention", kernel, (tiles,), (defines["THREADS"],), args, dtype, defines)
 
 
-def attention(q, k, v, key_lengths, is_causal, query_offset, scale, dropout_p, seed):
+def attention(q, k, v, mask, scale, dropout):
     """q (B, H, T, D); k, v (B, H, S, D) → out (B, H, T, D), lse (B, H, T) = log Σ_s exp(score)"""
     xp = module_of(q)
     B, H, T, D = q.shape
     defines = _variant(D)
-    options = _options(q, k, key_lengths, is_causal, query_offset, scale, dropout_p, seed)
+    options = _options(q, k, mask, scale, dropout)
     q, k, v = (xp.ascontiguousarray(x) for x in (q, k, v))
     out = xp.empty(q.shape, dtype=q.dtype)
     lse = xp.empty(q.shape[:3], dtype=q.dtype)
@@ -60,13 +59,13 @@ def attention(q, k, v, key_lengths, is_causal, query_offset, scale, dropout_p, s
     return out, lse
 
 
-def attention_backward(dout, q, k, v, out, lse, key_lengths, is_causal, query_offset, scale, dropout_p, seed):
+def attention_backward(dout, q, k, v, out, lse, mask, scale, dropout):
     """dv = (p z)ᵀ dout;  ds = p (z dout vᵀ - Σ_d dout out);  dq = scale ds k;  dk = scale dsᵀ q, tile by tile"""
     xp = module_of(q)
     B, H, T, D = q.shape
     S = k.shape[2]
     defines = _variant(D)
-    options = _options(q, k, key_lengths, is_causal, query_offset, scale, dropout_p, seed)
+    options = _options(q, k, mask, scale, dropout)
     dout, q, k, v, out, lse = (xp.ascontiguousarray(x) for x in (dout, q, k, v, out, lse))
     dq, dk, dv = (xp.empty(x.shape, dtype=x.dtype) for x in (q, k, v))
     delta = xp.empty(lse.shape, dtype=lse.dtype)

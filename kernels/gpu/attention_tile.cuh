@@ -1,4 +1,4 @@
-// Tiles of attention in shared memory, and the two products on them (the twin of cpu/tile.py).
+// Tiles of attention in shared memory, and the two products on them.
 //
 // A thread computes a small rectangle of the score tile, R rows by C neighbouring columns, and the same R rows of the
 // result: R + C loads from shared memory feed R * C multiply-adds. LANES neighbouring threads share their rows, so a
@@ -13,7 +13,7 @@
 
 constexpr int ROW_BYTES = 256;  // so that all tiles of a kernel fit the 48 KB a block may have on any GPU
 constexpr int WIDTH = HEAD * (int)sizeof(real) < ROW_BYTES ? HEAD : ROW_BYTES / (int)sizeof(real);
-constexpr bool WHOLE = WIDTH == HEAD;  // tiles hold whole rows, not parts of them
+constexpr bool WHOLE_ROWS = WIDTH == HEAD;  // a tile holds the full width of its rows, not a part of it
 typedef real Row[WIDTH + 1];
 typedef real ScoreRow[TILE + 1];
 

@@ -1,7 +1,7 @@
 """The mean cross-entropy of rows of logits (N, V) against target ids: launches cross_entropy.cu, a block a row."""
 
+from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.grid import block_along, contiguous, for_blocks, ids64
-from kernels.gpu.launcher import launch, module_of
 
 
 def ignored(ignore_index) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Dropout (see reference/dropout.py): launches dropout.cu, a warp for each 128 elements: 32 Philox calls."""
 
+from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.grid import BLOCK, THREADS, WARP, contiguous, for_warps
-from kernels.gpu.launcher import launch, module_of
 from kernels.reference.dropout import keep_factor
 from kernels.reference.philox import threshold
 

@@ -1,9 +1,11 @@
 """Functions of one element and arithmetic of two arrays: launches elementwise.cu, a thread an element."""
 
+from functools import partial
+
 import numpy as np
 
+from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.grid import BLOCK, contiguous, for_elements
-from kernels.gpu.launcher import launch, module_of
 
 
 def _map(kernel, *inputs):
@@ -13,72 +15,6 @@ def _map(kernel, *inputs):
     args = (result, *(contiguous(x) for x in inputs), result.size)
     launch("elementwise", kernel, for_elements(result.size), BLOCK, args, first.dtype)
     return result
-
-
-def exp(x):
-    return _map("exp_forward", x)
-
-
-def exp_backward(dy, y):
-    """y' = y"""
-    return _map("exp_backward", dy, y)
-
-
-def log(x):
-    return _map("log_forward", x)
-
-
-def log_backward(dy, x):
-    """y' = 1/x"""
-    return _map("log_backward", dy, x)
-
-
-def sqrt(x):
-    return _map("sqrt_forward", x)
-
-
-def sqrt_backward(dy, y):
-    """y' = 1/(2y)"""
-    return _map("sqrt_backward", dy, y)
-
-
-def tanh(x):
-    return _map("tanh_forward", x)
-
-
-def tanh_backward(dy, y):
-    """y' = 1 - y²"""
-    return _map("tanh_backward", dy, y)
-
-
-def sigmoid(x):
-    """1/(1 + exp(-x))"""
-    return _map("sigmoid_forward", x)
-
-
-def sigmoid_backward(dy, y):
-    """y' = y (1 - y)"""
-    return _map("sigmoid_backward", dy, y)
-
-
-def relu(x):
-    """max(x, 0); NaN stays NaN"""
-    return _map("relu_forward", x)
-
-
-def relu_backward(dy, x):
-    """y' = 1 for x > 0, else 0 (also at the corner)"""
-    return _map("relu_backward", dy, x)
-
-
-def gelu(x):
-    """x Φ(x), Φ the distribution function of the standard normal"""
-    return _map("gelu_forward", x)
-
-
-def gelu_backward(dy, x):
-    """y' = Φ(x) + x φ(x)"""
-    return _map("gelu_backward", dy, x)
 
 
 def _steps(shape, joint):
@@ -115,21 +51,21 @@ def _pair(kernel, a, b):
     return result
 
 
-def add(a, b):
-    return _pair("add_forward", a, b)
+def _both_ways(name):
+    """The launchers of NAME_forward, which takes x, and of NAME_backward, which takes dy and the saved x or y."""
+    return partial(_map, f"{name}_forward"), partial(_map, f"{name}_backward")
 
 
-def subtract(a, b):
-    return _pair("subtract_forward", a, b)
+exp, exp_backward = _both_ways("exp")  # y' = y
+log, log_backward = _both_ways("log")  # y' = 1/x
+sqrt, sqrt_backward = _both_ways("sqrt")  # y' = 1/(2y)
+tanh, tanh_backward = _both_ways("tanh")  # y' = 1 - y²
+sigmoid, sigmoid_backward = _both_ways("sigmoid")  # y = 1/(1 + exp(-x));  y' = y (1 - y)
+relu, relu_backward = _both_ways("relu")  # y = max(x, 0), NaN stays NaN;  y' = 1 for x > 0, else 0 (also at the corner)
+gelu, gelu_backward = _both_ways("gelu")  # y = x Φ(x), Φ that of the standard normal;  y' = Φ(x) + x φ(x)
 
-
-def multiply(a, b):
-    return _pair("multiply_forward", a, b)
-
-
-def divide(a, b):
-    return _pair("divide_forward", a, b)
-
-
-def power(a, b):
-    return _pair("power_forward", a, b)
+add = partial(_pair, "add_forward")
+subtract = partial(_pair, "subtract_forward")
+multiply = partial(_pair, "multiply_forward")
+divide = partial(_pair, "divide_forward")
+power = partial(_pair, "power_forward")

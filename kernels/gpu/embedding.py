@@ -1,8 +1,8 @@
 """Rows of a table, picked by id: launches embedding.cu. For backward the ids are sorted (stably) first, so that each
 row of the result has one owner, which adds in the order of n. No atomics, the same bits every time."""
 
+from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.grid import BLOCK, WARP, contiguous, for_warps, ids64
-from kernels.gpu.launcher import launch, module_of
 
 
 def embedding(weight, ids):

@@ -1,7 +1,7 @@
 """Linear, bias, activation, linear, bias: the products are BLAS's, feed_forward.cu does what stands between them."""
 
+from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.grid import BLOCK, contiguous, for_elements, for_warps
-from kernels.gpu.launcher import launch, module_of
 from kernels.gpu.linear import add_bias, column_sums
 
 CODES = {"relu": 0, "gelu": 1, "tanh": 2}  # as in feed_forward.cu

@@ -1,7 +1,7 @@
 """A number that tells whether an array is still what it was: launches fingerprint.cu."""
 
+from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.grid import BLOCK, THREADS, WARP, flat, for_elements
-from kernels.gpu.launcher import launch, module_of
 
 WORDS = 16  # words a chain at least
 MOST_CHAINS = 2**15  # enough to fill a GPU, few enough for one block to join

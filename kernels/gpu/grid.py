@@ -4,19 +4,19 @@ The kernels walk over whatever the grid leaves over (the stride loops of common.
 of the grid, so it is chosen for speed alone: enough blocks to fill a large GPU, and no more.
 """
 
-from kernels.gpu.launcher import module_of
+from kernels.cuda.launcher import module_of
 
 WARP = 32
 THREADS = 128  # a block: four warps
 BLOCK = (THREADS,)
 MOST_BLOCKS = 2048
 MOST_THREADS = 256
-EACH = 4  # elements a thread: as many loads on their way at once, and fewer threads to start
+PER_THREAD = 4  # elements: as many loads on their way at once, and fewer threads to start
 
 
 def for_elements(n: int) -> tuple[int]:
     """The grid of a kernel with a GRID_STRIDE_LOOP over n elements."""
-    return (min(MOST_BLOCKS, -(-n // (THREADS * EACH))),)
+    return (min(MOST_BLOCKS, -(-n // (THREADS * PER_THREAD))),)
 
 
 def for_warps(n: int) -> tuple[int]:

@@ -1,7 +1,7 @@
 """Layer norm over the last axis of x (N, C): launches layer_norm.cu, a warp a row; weight gradients by row blocks."""
 
+from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.grid import BLOCK, contiguous, for_columns, for_warps
-from kernels.gpu.launcher import launch, module_of
 from kernels.gpu.linear import column_sums
 
 ROWS = 64  # rows of one partial sum of the weight gradients

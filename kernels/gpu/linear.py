@@ -1,8 +1,8 @@
 """y = x Wᵀ + b. The products are cuBLAS's (OpenBLAS's in the emulator); linear.cu adds the bias and sums its
 gradient."""
 
+from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.grid import BLOCK, contiguous, for_columns, for_elements, for_warps
-from kernels.gpu.launcher import launch, module_of
 
 ROWS = 64  # rows that one thread adds up before the next partial sum begins
 VARIANTS = [{"ROWS": ROWS}]

@@ -7,9 +7,9 @@ before the first product: padding costs nothing. A chunk's part of dweight goes 
 because NumPy and CuPy share no call that adds a product to what is there.
 """
 
+from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.cross_entropy import mean_of_kept
 from kernels.gpu.grid import block_along, contiguous, for_blocks, ids64
-from kernels.gpu.launcher import launch, module_of
 from kernels.gpu.linear import accumulate, column_sums
 
 BUFFER_BYTES = 64 * 2**20

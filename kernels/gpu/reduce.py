@@ -3,8 +3,8 @@ each block of a row, and again on the results until one number a row is left."""
 
 import math
 
+from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.grid import BLOCK, contiguous, flat, for_warps
-from kernels.gpu.launcher import launch, module_of
 from kernels.gpu.linear import column_sums
 
 ELEMENTS = 1024  # elements that one warp reduces

@@ -1,7 +1,7 @@
 """Softmax and log-softmax over the last axis of x (N, C): launches softmax.cu, a warp a row."""
 
+from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.grid import BLOCK, contiguous, for_warps
-from kernels.gpu.launcher import launch, module_of
 
 
 def _rows(kernel, *inputs):

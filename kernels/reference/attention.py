@@ -12,16 +12,16 @@ import numpy as np
 from kernels.reference.dropout import attention_keep
 
 
-def visible(shape, key_lengths, is_causal, query_offset):
+def visible(shape, mask):
     """True where query t may look at key s; shape (B, H, T, S)."""
     B, _, T, S = shape
     t, s = np.arange(T)[:, None], np.arange(S)
-    mask = np.ones(shape, dtype=bool)
-    if key_lengths is not None:
-        mask &= s < np.asarray(key_lengths).reshape(B, 1, 1, 1)
-    if is_causal:
-        mask &= s <= t + min(query_offset, S)
-    return mask
+    seen = np.ones(shape, dtype=bool)
+    if mask.key_lengths is not None:
+        seen &= s < np.asarray(mask.key_lengths).reshape(B, 1, 1, 1)
+    if mask.is_causal:
+        seen &= s <= t + min(mask.query_offset, S)
+    return seen
 
 
 def without_padding(x, key_lengths):
@@ -32,10 +32,10 @@ def without_padding(x, key_lengths):
     return np.where(exists[:, None, :, None], x, x.dtype.type(0))
 
 
-def scores(q, k, key_lengths, is_causal, query_offset, scale):
+def scores(q, k, mask, scale):
     """scale · q kᵀ with -inf at what cannot be seen; (B, H, T, S)."""
     s = (q @ k.swapaxes(-1, -2)) * q.dtype.type(scale)
-    return np.where(visible(s.shape, key_lengths, is_causal, query_offset), s, -np.inf).astype(q.dtype)
+    return np.where(visible(s.shape, mask), s, -np.inf).astype(q.dtype)
 
 
 def exp_shifted(s, shift):
@@ -43,27 +43,27 @@ def exp_shifted(s, shift):
     return np.exp(s - np.where(np.isneginf(shift), 0, shift)[..., None])
 
 
-def attention(q, k, v, key_lengths, is_causal, query_offset, scale, dropout_p, seed):
+def attention(q, k, v, mask, scale, dropout):
     """q (B, H, T, D); k, v (B, H, S, D) → out (B, H, T, D), lse (B, H, T) = log Σ_s exp(score)"""
-    k, v = without_padding(k, key_lengths), without_padding(v, key_lengths)
-    s = scores(q, k, key_lengths, is_causal, query_offset, scale)
+    k, v = without_padding(k, mask.key_lengths), without_padding(v, mask.key_lengths)
+    s = scores(q, k, mask, scale)
     top = s.max(axis=-1)
     total = exp_shifted(s, top).sum(axis=-1)
     with np.errstate(divide="ignore"):  # log 0 = -inf is what an empty row means
         lse = np.where(total > 0, top, 0).astype(q.dtype) + np.log(total)
     p = exp_shifted(s, lse)
-    p = p * attention_keep(p.shape, dropout_p, seed, p.dtype)
+    p = p * attention_keep(p.shape, dropout.p, dropout.seed, p.dtype)
     return p @ v, lse
 
 
-def attention_backward(dout, q, k, v, out, lse, key_lengths, is_causal, query_offset, scale, dropout_p, seed):
-    """With p the probabilities and z the dropout factors (0 or 1/(1-dropout_p)):
+def attention_backward(dout, q, k, v, out, lse, mask, scale, dropout):
+    """With p the probabilities and z the dropout factors (0 or 1/(1-p)):
     dv = (p z)ᵀ dout;  dp = z · dout vᵀ;  ds = p (dp - Σ_s p dp);  dq = scale · ds k;  dk = scale · dsᵀ q.
     Σ_s p dp equals Σ_d dout out, which is why forward's out is among the arguments."""
     scale = q.dtype.type(scale)
-    k, v = without_padding(k, key_lengths), without_padding(v, key_lengths)
-    p = exp_shifted(scores(q, k, key_lengths, is_causal, query_offset, scale), lse)
-    z = attention_keep(p.shape, dropout_p, seed, p.dtype)
+    k, v = without_padding(k, mask.key_lengths), without_padding(v, mask.key_lengths)
+    p = exp_shifted(scores(q, k, mask, scale), lse)
+    z = attention_keep(p.shape, dropout.p, dropout.seed, p.dtype)
     dv = (p * z).swapaxes(-1, -2) @ dout
     dp = z * (dout @ v.swapaxes(-1, -2))
     ds = p * (dp - (dout * out).sum(axis=-1, keepdims=True))

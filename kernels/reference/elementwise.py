@@ -3,6 +3,7 @@
 Each backward takes dy and whatever makes its formula shortest: the input x or the output y of the forward pass."""
 
 import math
+from functools import wraps
 
 import numpy as np
 
@@ -14,8 +15,19 @@ def erf(x):
     return np.asarray(_erf(x), dtype=x.dtype)
 
 
-def exp(x):
-    return np.exp(x)
+def silent(ufunc):
+    """NumPy's function without its warnings: log 0 = -inf, 1/0 = inf and √-1 = NaN are results like others."""
+
+    @wraps(ufunc)
+    def call(*arrays):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return ufunc(*arrays)
+
+    return call
+
+
+exp, log, sqrt, tanh = np.exp, silent(np.log), silent(np.sqrt), np.tanh
+add, subtract, multiply, divide, power = np.add, np.subtract, np.multiply, silent(np.divide), silent(np.power)
 
 
 def exp_backward(dy, y):
@@ -23,28 +35,14 @@ def exp_backward(dy, y):
     return dy * y
 
 
-def log(x):
-    with np.errstate(divide="ignore", invalid="ignore"):  # log 0 = -inf and log of a negative = NaN, in silence
-        return np.log(x)
-
-
 def log_backward(dy, x):
     """y' = 1/x"""
     return dy / x
 
 
-def sqrt(x):
-    with np.errstate(invalid="ignore"):
-        return np.sqrt(x)
-
-
 def sqrt_backward(dy, y):
     """y' = 1/(2y)"""
     return dy / (2 * y)
-
-
-def tanh(x):
-    return np.tanh(x)
 
 
 def tanh_backward(dy, y):
@@ -83,25 +81,3 @@ def gelu_backward(dy, x):
     cdf = (1 + erf(x * x.dtype.type(math.sqrt(0.5)))) / 2
     pdf = np.exp(-x * x / 2) * x.dtype.type(1 / math.sqrt(2 * math.pi))
     return dy * (cdf + x * pdf)
-
-
-def add(a, b):
-    return np.add(a, b)
-
-
-def subtract(a, b):
-    return np.subtract(a, b)
-
-
-def multiply(a, b):
-    return np.multiply(a, b)
-
-
-def divide(a, b):
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.divide(a, b)
-
-
-def power(a, b):
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.power(a, b)

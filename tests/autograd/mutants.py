@@ -27,7 +27,6 @@ def mutants(function: Callable) -> Iterator[tuple[str, str]]:
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     definition = tree.body[0]
     assert isinstance(definition, ast.FunctionDef)
-    definition.decorator_list = []
     names = [a.arg for a in definition.args.args if a.arg != "self"] + _unpacked(definition)
     for place, node in enumerate(_places(definition)):
         for description, change in _changes(node, names):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kernels.contract import CONTRACT
+from kernels.contract import CONTRACT, Dropout, Mask
 from kernels.samples import SAMPLES, samples
 
 BORROWED = {"adam": "exp", "fingerprint": "exp", "sum_of_squares": "exp"}  # kernel: whose samples it takes
@@ -42,7 +42,7 @@ def _larger(rng: np.random.Generator, name: str, dtype: np.dtype) -> Iterator[tu
     options = {
         "linear": lambda: (array(70, 5), array(130, 5), array(130)),
         "attention": lambda: (
-            *(array(1, 2, n, 70) for n in (33, 65, 65)), np.array([60]), True, 20, 0.1, 0.2, 5
+            *(array(1, 2, n, 70) for n in (33, 65, 65)), Mask(np.array([60]), True, 20), 0.1, Dropout(0.2, 5)
         ),
         "layer_norm": lambda: (array(70, 130), array(130), array(130), 1e-5),
         "feed_forward": lambda: (array(70, 3), array(130, 3), array(130), array(5, 130), array(5), "gelu"),

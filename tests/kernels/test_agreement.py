@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kernels
+from kernels import Dropout, Mask
 from kernels.samples import SAMPLES, samples
 
 # Rounding: results are sums of at most a few hundred terms of order 1, each rounded once or twice; the sums of two
@@ -57,11 +58,12 @@ def test_samples(backend, name, dtype):
 @pytest.mark.parametrize("name", SAMPLES)
 def test_inputs_are_left_alone(backend, name, dtype):
     for label, arguments in samples(name, dtype):
-        before = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        fields = [a for argument in arguments for a in (argument if isinstance(argument, Mask) else (argument,))]
+        arrays = [a for a in fields if isinstance(a, np.ndarray)]
+        before = [np.array(a) for a in arrays]
         outputs(backend, name, arguments)
-        for old, new in zip(before, arguments, strict=True):
-            if isinstance(new, np.ndarray):
-                assert old.tobytes() == np.array(new).tobytes(), f"{name}, {label}"
+        for old, new in zip(before, arrays, strict=True):
+            assert old.tobytes() == np.array(new).tobytes(), f"{name}, {label}"
 
 
 sizes = st.integers(1, 70)
@@ -74,7 +76,7 @@ def test_attention_of_any_shape(B, H, T, S, D, is_causal, data):
     lengths = np.array(data.draw(st.lists(st.integers(0, S), min_size=B, max_size=B)))
     offset = data.draw(st.integers(0, S))
     p = data.draw(st.sampled_from([0.0, 0.25]))
-    options = (lengths, is_causal, offset, D**-0.5, p, 99)
+    options = (Mask(lengths, is_causal, offset), D**-0.5, Dropout(p, 99))
     reference, fast = kernels.backend("numpy"), kernels.backend("numba")
     out, lse = reference.attention(q, k, v, *options)
     ours = fast.attention(q, k, v, *options)
@@ -119,7 +121,7 @@ def test_infinities_and_nan_are_treated_alike(name):
 def test_nan_in_attention_reaches_the_output(backend, rng):
     q, k, v = (rng.standard_normal((1, 1, 3, 4)) for _ in range(3))
     q[0, 0, 1, 2] = np.nan
-    out, lse = backend.attention(q, k, v, None, False, 0, 0.5, 0.0, 0)
+    out, lse = backend.attention(q, k, v, Mask(), 0.5, Dropout())
     assert np.isnan(out[0, 0, 1]).all() and np.isnan(lse[0, 0, 1])
     assert np.isfinite(out[0, 0, [0, 2]]).all()
 
@@ -129,7 +131,7 @@ def test_scores_far_apart_between_tiles(backend, rng):
     k = np.zeros((1, 1, 200, 1))
     k[0, 0, 150], k[0, 0, 10] = 700.0, -700.0
     v = rng.standard_normal((1, 1, 200, 1))
-    out, lse = backend.attention(np.ones((1, 1, 1, 1)), k, v, None, False, 0, 1.0, 0.0, 0)
+    out, lse = backend.attention(np.ones((1, 1, 1, 1)), k, v, Mask(), 1.0, Dropout())
     np.testing.assert_allclose(out[0, 0, 0], v[0, 0, 150], rtol=1e-14)
     np.testing.assert_allclose(lse, 700.0, rtol=1e-14)
 
@@ -139,16 +141,16 @@ def test_minus_infinity_in_early_tiles(backend):
     k = np.full((1, 1, 80, 1), -np.inf)
     k[0, 0, 70] = -500.0
     v = np.arange(80.0).reshape(1, 1, 80, 1)
-    out, lse = backend.attention(np.ones((1, 1, 1, 1)), k, v, None, False, 0, 1.0, 0.0, 0)
+    out, lse = backend.attention(np.ones((1, 1, 1, 1)), k, v, Mask(), 1.0, Dropout())
     assert out.item() == 70.0 and lse.item() == -500.0
 
 
 def test_a_query_without_keys_is_zero_and_passes_nothing(backend, rng):
     q, k, v, dout = (rng.standard_normal((2, 1, 3, 4)) for _ in range(4))
     lengths = np.array([0, 3])
-    out, lse = backend.attention(q, k, v, lengths, False, 0, 0.5, 0.0, 0)
+    out, lse = backend.attention(q, k, v, Mask(lengths), 0.5, Dropout())
     assert not out[0].any() and np.isneginf(lse[0]).all() and out[1].all()
-    for gradient in backend.attention_backward(dout, q, k, v, out, lse, lengths, False, 0, 0.5, 0.0, 0):
+    for gradient in backend.attention_backward(dout, q, k, v, out, lse, Mask(lengths), 0.5, Dropout()):
         assert not gradient[0].any() and gradient[1].any()
 
 
@@ -176,7 +178,7 @@ def test_a_masked_logit_is_allowed(backend):
 def test_what_stands_behind_the_keys_is_never_read(backend, rng):
     q, k, v, dout = (rng.standard_normal((1, 2, 5, 4)) for _ in range(4))
     lengths = np.array([3])
-    options = (lengths, False, 0, 0.5, 0.0, 0)
+    options = (Mask(lengths), 0.5, Dropout())
     clean = backend.attention(q, k, v, *options)
     gradients = backend.attention_backward(dout, q, k, v, *clean, *options)
     for array in (k, v):
@@ -188,5 +190,5 @@ def test_what_stands_behind_the_keys_is_never_read(backend, rng):
 
 def test_an_enormous_offset_sees_everything(backend, rng):
     q = rng.standard_normal((1, 1, 4, 3))
-    everything = backend.attention(q, q, q, None, False, 0, 0.5, 0.0, 0)[0]
-    assert np.array_equal(backend.attention(q, q, q, None, True, 2**70, 0.5, 0.0, 0)[0], everything)
+    everything = backend.attention(q, q, q, Mask(), 0.5, Dropout())[0]
+    assert np.array_equal(backend.attention(q, q, q, Mask(None, True, 2**70), 0.5, Dropout())[0], everything)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import kernels
-from kernels.contract import KernelError
+from kernels.contract import Dropout, KernelError, Mask
 
 REASON = kernels.reasons()["emulated"]
 pytestmark = pytest.mark.skipif(REASON is not None, reason=f"the emulator cannot be used: {REASON}")
@@ -37,7 +37,7 @@ def inputs(dtype, B, H, T, S, D, key_lengths, is_causal, query_offset, dropout_p
     rng = np.random.default_rng(3)
     q, k, v, dout = (rng.standard_normal((B, H, n, D)).astype(dtype) for n in (T, S, S, T))
     lengths = None if key_lengths is None else np.array(key_lengths)
-    return (q, k, v, dout), (lengths, is_causal, query_offset, D**-0.5, dropout_p, 5)
+    return (q, k, v, dout), (Mask(lengths, is_causal, query_offset), D**-0.5, Dropout(dropout_p, 5))
 
 
 def both_ways(backend, arrays, options):
@@ -70,7 +70,7 @@ def test_empty_sides(T, S):
     from kernels.gpu.attention import attention, attention_backward
 
     q, k = np.ones((1, 2, T, 5)), np.ones((1, 2, S, 5))
-    options = None, True, 0, 0.5, 0.1, 1
+    options = Mask(is_causal=True), 0.5, Dropout(0.1, 1)
     out, lse = attention(q, k, k, *options)
     assert out.shape == q.shape and not out.any() and np.isneginf(lse).all()
     gradients = attention_backward(out, q, k, k, out, lse, *options)
@@ -81,7 +81,7 @@ def test_empty_sides(T, S):
 def test_a_head_too_wide_is_named(emulated):
     q = np.ones((1, 1, 2, 300))
     with pytest.raises(KernelError, match="300 wide.*up to 256; use more heads"):
-        emulated.attention(q, q, q, None, True, 0, 0.5, 0.0, 0)
+        emulated.attention(q, q, q, Mask(is_causal=True), 0.5, Dropout())
 
 
 @pytest.mark.parametrize(("dtype", "D"), [("float32", 64), ("float64", 100)])
@@ -103,7 +103,7 @@ def test_what_is_read(emulated, keys, is_causal):
     T, D, threads = 128, 32, 128
     arrays, _ = inputs("float32", 1, 1, T, T, D, None, False, 0, 0.0)
     with kernels.emulator.checked() as report:
-        both_ways(emulated, arrays, (np.array([keys]), is_causal, 0, 0.5, 0.0, 0))
+        both_ways(emulated, arrays, (Mask(np.array([keys]), is_causal), 0.5, Dropout()))
     loads = {name: counters.global_loads for name, counters in report.by_kernel().items()}
 
     def key_tiles(rows):

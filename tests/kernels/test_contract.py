@@ -1,24 +1,38 @@
 """The contract: every tier has every kernel, arguments are checked before anything runs, costs are true counts."""
 
+import functools
 import importlib
+import inspect
 
 import numpy as np
 import pytest
 
 from kernels.backend import FOLDERS
-from kernels.contract import CONTRACT, KernelError
+from kernels.contract import CONTRACT, Dropout, KernelError, Mask
+from kernels.cuda.source import kernels_in, path_of
 from kernels.samples import SAMPLES
 
 F64 = np.zeros
+HEADS = [F64((1, 1, 3, 4))] * 3
+
+
+def arguments_of(function, spec):
+    """Their names, as the ufunc, the loop or the CUDA kernel has them that an elementwise function stands for."""
+    behind = getattr(function, "__wrapped__", function)
+    if isinstance(behind, np.ufunc):  # NumPy gives no names
+        return spec.names if behind.nin == len(spec.names) else behind.nin
+    if isinstance(behind, functools.partial):
+        kernel = kernels_in(path_of(spec.file))[behind.args[0]]
+        return tuple(p.name for p in kernel if p.const and p.type == "real")
+    names = tuple(inspect.signature(behind).parameters)
+    return names if behind is function else names[1:]  # the first argument of a loop is its result
 
 
 def test_every_tier_has_every_kernel_under_the_same_path():
     for name in ("numpy", "numba", "cupy"):  # gpu/ can be read without a GPU; the emulator runs the same files
         for spec in CONTRACT.values():
-            module = importlib.import_module(f"{FOLDERS[name]}.{spec.file}")
-            function = getattr(module, spec.name)
-            arguments = function.__code__.co_varnames[: function.__code__.co_argcount]
-            assert arguments == tuple(a.name for a in spec.arguments), f"{name}: {spec.name}"
+            function = getattr(importlib.import_module(f"{FOLDERS[name]}.{spec.file}"), spec.name)
+            assert arguments_of(function, spec) == spec.names, f"{name}: {spec.name}"
 
 
 def test_every_forward_kernel_has_samples():
@@ -49,10 +63,30 @@ WRONG = {
     "unknown activation": (
         "feed_forward", (F64((1, 2)), F64((3, 2)), F64(3), F64((2, 3)), F64(2), "swish"), "unknown activation 'swish'"),
     "unequal heads": (
-        "attention", (F64((1, 2, 3, 4)), F64((1, 3, 3, 4)), F64((1, 3, 3, 4)), None, False, 0, 1.0, 0.0, 0), "H is 2"),
+        "attention", (F64((1, 2, 3, 4)), F64((1, 3, 3, 4)), F64((1, 3, 3, 4)), Mask(), 1.0, Dropout()), "H is 2"),
     "keys longer than the array": (
-        "attention", (*[F64((1, 1, 3, 4))] * 3, np.array([4]), False, 0, 1.0, 0.0, 0), r"key_lengths\[0\] is 4"),
-    "negative offset": ("attention", (*[F64((1, 1, 3, 4))] * 3, None, True, -1, 1.0, 0.0, 0), "must not be negative"),
+        "attention", (*HEADS, Mask(np.array([4])), 1.0, Dropout()), r"mask.key_lengths\[0\] is 4, .*0 ... 3 .S = 3."),
+    "negative offset": (
+        "attention", (*HEADS, Mask(None, True, -1), 1.0, Dropout()), "mask.query_offset must not be negative"),
+    "all weights dropped": (
+        "attention", (*HEADS, Mask(), 1.0, Dropout(1.0)), "dropout.p must be at least 0 and below 1"),
+    "lengths as a list": (
+        "attention", (*HEADS, Mask([3]), 1.0, Dropout()), "mask.key_lengths must be an array, not list"),
+    "a mask without its name": (
+        "attention", (*HEADS, (None, True, 0), 1.0, Dropout()),
+        r"mask must be a Mask.key_lengths, is_causal, query_offset., not a tuple"),
+    "mask and dropout exchanged": (
+        "attention", (*HEADS, Dropout(), 1.0, Mask()), "mask must be a Mask.*, not a Dropout"),
+    "loose options": (
+        "attention", (*HEADS, None, True, 0, 1.0, 0.0, 0),
+        "9 arguments given, 6 expected: q, k, v, mask, scale, dropout"),
+    "ids under a mask": (
+        "embedding_backward", (F64((2, 3)), np.ma.masked_array([0, 9], [False, True]), 5),
+        "ids is a MaskedArray; kernels take plain arrays only"),
+    "lengths under a mask": (
+        "attention", (*HEADS, Mask(np.ma.masked_array([9], [True])), 1.0, Dropout()),
+        "mask.key_lengths is a MaskedArray"),
+    "a matrix": ("softmax", (F64((2, 3)).view(np.matrix),), "x is a matrix; kernels take plain arrays only"),
     "shapes that do not broadcast": ("add", (F64((2, 3)), F64((2,))), "cannot be broadcast"),
     "matrices that do not fit": ("matmul", (F64((2, 3)), F64((2, 3))), r"not \(2, 3\) @ \(2, 3\)"),
     "an axis too many": ("sum", (F64((2, 3)), (2,)), "axes .2,. do not fit"),
@@ -71,6 +105,24 @@ def test_wrong_arguments_raise_before_anything_runs(backend, case):
     assert "\n" not in str(caught.value)
 
 
+def test_a_subclass_is_refused_after_a_plain_array_of_its_shape(backend):
+    """Shapes that have passed once are not looked at again; their class is."""
+    ids = np.array([0, 1])
+    backend.embedding(F64((5, 2)), ids)
+    with pytest.raises(KernelError, match="ids is a MaskedArray"):
+        backend.embedding(F64((5, 2)), np.ma.masked_array(ids, [True, False]))
+
+
+@pytest.mark.parametrize("name, changed", [(k.name, changed) for k in CONTRACT.values() for changed in k.changed])
+def test_what_a_kernel_changes_must_not_be_read_only(backend, name, changed):
+    options = {"real": 0.5, "flag": True, "count": 1}
+    given = {a.name: np.ones(3) if a.is_array else options[a.kind] for a in CONTRACT[name].arguments}
+    getattr(backend, name)(*given.values())
+    given[changed].flags.writeable = False
+    with pytest.raises(KernelError, match=f"{changed} is read-only"):
+        getattr(backend, name)(*given.values())
+
+
 def test_cost_of_a_linear_layer_counted_by_hand():
     x, weight, bias = np.zeros((3, 4), "f4"), np.zeros((5, 4), "f4"), np.zeros(5, "f4")
     flops, read, written = CONTRACT["linear"].cost(x, weight, bias)
@@ -82,7 +134,7 @@ def test_cost_of_a_linear_layer_counted_by_hand():
 @pytest.mark.parametrize("is_causal, offset, pairs", [(False, 0, 12), (True, 0, 1 + 2 + 3), (True, 1, 2 + 3 + 4)])
 def test_cost_of_attention_counts_visible_pairs(is_causal, offset, pairs):
     q, k = np.zeros((1, 1, 3, 5)), np.zeros((1, 1, 4, 5))
-    flops = CONTRACT["attention"].cost(q, k, k, None, is_causal, offset, 1.0, 0.0, 0).flops
+    flops = CONTRACT["attention"].cost(q, k, k, Mask(None, is_causal, offset), 1.0, Dropout()).flops
     assert flops == pairs * (4 * 5 + 4) + 3 * (5 + 2)
 
 

@@ -13,10 +13,11 @@ import pytest
 import kernels
 from kernels.backend import BackendError, _checked
 from kernels.contract import CONTRACT
+from kernels.cuda import launcher, source
+from kernels.cuda.launcher import launch
+from kernels.cuda.source import LaunchError, kernels_in
 from kernels.emulator import CompilerError, checked, compiler, device, shuffled
-from kernels.gpu import _reason_against_device, source
-from kernels.gpu.launcher import launch
-from kernels.gpu.source import LaunchError, kernels_in
+from kernels.gpu import _reason_against_device
 
 if (reason := kernels.reasons()["emulated"]) is not None:
     pytest.skip(f"the emulator cannot be used: {reason}", allow_module_level=True)
@@ -106,7 +107,7 @@ def test_sums_and_maxima_of_a_block(words, block, mode, monkeypatch):
     fast = compiler.MODES["fast"]
     flags = (*fast.runtime_flags, "-DEMULATOR_UCONTEXT")
     monkeypatch.setitem(compiler.MODES, "ucontext", fast._replace(runtime_flags=flags))
-    monkeypatch.setattr(device, "how", [lambda one: device.start(one, one.values, mode, seed=0)])
+    monkeypatch.setattr(device, "ways_to_run", [lambda one: device.start(one, one.values, mode, seed=0)])
     x, y = np.arange(-500.0, 500.0), np.zeros(4)
     run(words, "reductions", (y, x, len(x)), block=(block,))
     assert y.tolist() == [x.sum(), (x * x).sum(), 499.0, -500.0]  # whole numbers: exact
@@ -281,6 +282,12 @@ def test_cupy_arrays_go_to_nvrtc(words, monkeypatch):
     assert "static __device__ real warp_sum" in seen["code"] and "#include" not in seen["code"]
     with pytest.raises(LaunchError, match=r"arrays of two kinds in one launch \(y: cupy, x: numpy\)"):
         run(words, "reductions", (y, np.zeros(4, np.float32), 4), dtype="float32")
+
+
+def test_a_launch_that_nobody_can_run_says_what_to_import(words, monkeypatch):
+    monkeypatch.delitem(launcher.runners, "numpy")
+    with pytest.raises(LaunchError, match="scalars: nothing is loaded that runs .* of numpy; import kernels.emulator"):
+        run(words, "scalars", (np.zeros(5), 1, 2, 3, 4, 0.5))
 
 
 def test_out_of_memory_is_one_clear_line():

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import kernels
+from kernels.cuda.launcher import launch
+from kernels.cuda.source import kernels_in
 from kernels.emulator import EmulatorError, checked
 from kernels.emulator.sanitizer import reason_against, recorded, sanitize
-from kernels.gpu.launcher import launch
-from kernels.gpu.source import kernels_in
 
 if (reason := kernels.reasons()["emulated"]) is not None:
     pytest.skip(f"the emulator cannot be used: {reason}", allow_module_level=True)

@@ -11,9 +11,9 @@ import pytest
 from emulator_calls import FORWARD, calls
 
 import kernels
+from kernels.cuda.source import kernels_in
 from kernels.emulator import checked, shuffled
 from kernels.emulator.sanitizer import Recording, reason_against, recorded, sanitize
-from kernels.gpu.source import kernels_in
 
 if (reason := kernels.reasons()["emulated"]) is not None:
     pytest.skip(f"the emulator cannot be used: {reason}", allow_module_level=True)

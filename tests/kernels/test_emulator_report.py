@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import kernels
+from kernels.cuda.launcher import launch
 from kernels.emulator import checked
-from kernels.gpu.launcher import launch
 
 if (reason := kernels.reasons()["emulated"]) is not None:
     pytest.skip(f"the emulator cannot be used: {reason}", allow_module_level=True)

@@ -10,7 +10,7 @@ from test_agreement import assert_same
 
 import kernels
 from autograd import Function, Tensor, functional  # noqa: F401 - the rules register when they are imported
-from kernels.gpu import source
+from kernels.cuda import source
 from kernels.samples import samples
 
 # file → the kernels in it that compute derivatives, and whose samples run them
@@ -100,7 +100,7 @@ def test_every_mistake_is_noticed(file, tmp_path, monkeypatch):
             continue
         count += 1
         folder = tmp_path / str(count)
-        shutil.copytree(source.FOLDER, folder, ignore=shutil.ignore_patterns("*.py", "__pycache__", "*.json"))
+        shutil.copytree(source.FOLDER, folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
         (folder / f"{file}.cu").write_text(text, encoding="utf-8")
         with monkeypatch.context() as patch:
             patch.setattr(source, "FOLDER", Path(folder))

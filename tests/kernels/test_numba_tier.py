@@ -13,6 +13,7 @@ import pytest
 from numba import prange
 
 import kernels
+from kernels import Dropout, Mask
 from kernels.samples import SAMPLES, samples
 
 ROOT = Path(__file__).parents[2]
@@ -37,13 +38,14 @@ def test_the_number_of_threads_changes_no_bit():
     w = rng.standard_normal(33)
     mean, rstd = x.mean(1), 1 / x.std(1)
     q = rng.standard_normal((2, 3, 130, 20))
-    out, lse = fast.attention(q, q, q, None, True, 0, 0.2, 0.1, 1)
+    options = Mask(is_causal=True), 0.2, Dropout(0.1, 1)
+    out, lse = fast.attention(q, q, q, *options)
     calls = {
         "layer_norm_backward": (dy, x, w, mean, rstd),
         "sum": (rng.standard_normal(30_001), (0,)),
         "embedding_backward": (dy, rng.integers(0, 7, 301), 7),
-        "attention": (q, q, q, None, True, 0, 0.2, 0.1, 1),
-        "attention_backward": (q, q, q, q, out, lse, None, True, 0, 0.2, 0.1, 1),
+        "attention": (q, q, q, *options),
+        "attention_backward": (q, q, q, q, out, lse, *options),
         "cross_entropy": (x, rng.integers(0, 33, 301), None, 0.1),
         "sum_of_squares": (x,),
         "fingerprint": (x,),
@@ -80,8 +82,9 @@ print(peak() - before)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak memory as Linux reports it")
 def test_attention_needs_memory_for_tiles_only():
     """At T = S = 8192 the scores would be 256 MiB in float32. Warm up small, then look at how far memory rises."""
-    step = "out, lse = fast.attention(q, q, q, None, True, 0, 0.2, 0.0, 0)\n"
-    step += "fast.attention_backward(q, q, q, q, out, lse, None, True, 0, 0.2, 0.0, 0)"
+    step = "options = kernels.Mask(is_causal=True), 0.2, kernels.Dropout()\n"
+    step += "out, lse = fast.attention(q, q, q, *options)\n"
+    step += "fast.attention_backward(q, q, q, q, out, lse, *options)"
     make = "q = np.ones((1, 1, {}, 16), np.float32)\n"
     result = run(MEMORY.format(prepare=make.format(100) + step, work=make.format(8192) + step))
     assert result.returncode == 0, result.stderr
@@ -208,7 +211,7 @@ def test_attention_across_tiles(rng, T, S):
     """Several tiles both ways, and one head only, whose key tiles are shared out among tasks."""
     q, dout = rng.standard_normal((1, 1, T, 6)), rng.standard_normal((1, 1, T, 6))
     k, v = rng.standard_normal((1, 1, S, 6)), rng.standard_normal((1, 1, S, 6))
-    options = np.array([S - 1]), True, max(0, S - T), 0.4, 0.1, 7
+    options = Mask(np.array([S - 1]), True, max(0, S - T)), 0.4, Dropout(0.1, 7)
     results = []
     for backend in (kernels.backend("numba"), kernels.backend("numpy")):
         out, lse = backend.attention(q, k, v, *options)
@@ -251,7 +254,7 @@ def test_a_long_sequence_needs_no_square_of_memory():
     """16,384 positions, whose scores alone would be 1 GB: both ways take less than 100 MB, results included."""
     q = np.random.default_rng(0).standard_normal((1, 1, 16384, 64), dtype=np.float32)
     numba_kernels = kernels.backend("numba")
-    options = (None, True, 0, 0.125, 0.0, 0)
+    options = (Mask(is_causal=True), 0.125, Dropout())
     numba_kernels.attention_backward(q, q, q, q, *numba_kernels.attention(q, q, q, *options), *options)  # compiles
     tracemalloc.start()
     out, lse = numba_kernels.attention(q, q, q, *options)

@@ -56,8 +56,9 @@ def test_attention_dropout_is_the_same_on_every_tier(backend, rng):
     T, S = 70, 130
     q, k = rng.standard_normal((2, 2, T, 8)), rng.standard_normal((2, 2, S, 8))
     v = np.broadcast_to(np.eye(S, 8), (2, 2, S, 8)).copy()
-    reference = kernels.backend("numpy").attention(q, k, v, None, True, 20, 0.3, 0.5, 5)[0]
-    assert np.array_equal(backend.attention(q, k, v, None, True, 20, 0.3, 0.5, 5)[0] == 0, reference == 0)
+    options = kernels.Mask(None, True, 20), 0.3, kernels.Dropout(0.5, 5)
+    reference = kernels.backend("numpy").attention(q, k, v, *options)[0]
+    assert np.array_equal(backend.attention(q, k, v, *options)[0] == 0, reference == 0)
 
 
 @njit

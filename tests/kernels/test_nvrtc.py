@@ -1,14 +1,15 @@
 """The CUDA files as NVRTC sees them, for six generations of GPUs and without any of them: every way the launchers
-compile a file gives no error, no warning and no spills, and takes no more registers and shared memory than budget.json
-allows. Also: the launchers launch what occupancy.py believes they do."""
+compile a file gives no error, no warning and no spills, and takes no more registers and shared memory than
+occupancy_budget.json allows. Also: the launchers launch what occupancy.py believes they do."""
 
 import numpy as np
+import occupancy
 import pytest
 
 from kernels import contract
+from kernels.cuda.source import FOLDER, kernels_in
 from kernels.emulator import device
-from kernels.gpu import attention, occupancy
-from kernels.gpu.source import FOLDER, kernels_in
+from kernels.gpu import attention
 
 needs_nvrtc = pytest.mark.skipif(occupancy.reason_against() is not None, reason=str(occupancy.reason_against()))
 
@@ -44,7 +45,7 @@ def test_the_budget_has_no_forgotten_entries(budget):
 @needs_nvrtc
 @pytest.mark.oracle
 def test_table(capsys):
-    """Printed for whoever runs the oracles; python -m kernels.gpu.occupancy prints the same."""
+    """Printed for whoever runs the oracles; python tests/kernels/occupancy.py prints the same."""
     table = occupancy.table(FILES)
     with capsys.disabled():
         print("\n" + table)
@@ -107,10 +108,10 @@ def test_a_build_beyond_its_budget_is_reported():
     assert occupancy.complaints(build, 80, entries) == []
     name, (registers, shared) = next(iter(entries.items()))
     (wrong,) = occupancy.complaints(build, 80, {**entries, name: [8, shared]})
-    assert "8 in budget.json" in wrong and occupancy.RENEW in wrong
+    assert "8 in occupancy_budget.json" in wrong and occupancy.RENEW in wrong
     del entries[name]
     (wrong,) = occupancy.complaints(build, 80, entries)
-    assert "not in budget.json" in wrong and occupancy.RENEW in wrong
+    assert "not in occupancy_budget.json" in wrong and occupancy.RENEW in wrong
 
 
 # ------------------------------------------------------------------------------ what needs no compiler is always run
@@ -163,17 +164,18 @@ def test_the_budget_counts_registers_in_steps():
 
 def arguments(kernel, dtype, width):
     """Arrays and options for any kernel, from its line in the contract: letter D has this size, all others 3."""
-    made = []
+    made = {name: [] for name in kernel.names}
     for argument in kernel.arguments:
+        values = made[argument.name.partition(".")[0]]
         shape = tuple(width if letter == "D" else 3 for letter in argument.dims or "NC")
         if argument.kind == "int" and argument.dims is not None:
-            made.append(np.zeros(shape, "int64"))
+            values.append(np.zeros(shape, "int64"))
         elif argument.is_array:
-            made.append(np.ones(() if argument.name == "dloss" else shape, dtype))
+            values.append(np.ones(() if argument.name == "dloss" else shape, dtype))
         else:
             options = {"real": 0.5, "rate": 0.1, "flag": True, "name": "gelu", "axes": (1,)}
-            made.append(options.get(argument.kind, 3))
-    return made
+            values.append(options.get(argument.kind, 3))
+    return [kernel.records[name](*values) if name in kernel.records else values[0] for name, values in made.items()]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -181,7 +183,7 @@ def test_launches_are_those_that_get_compiled(dtype, monkeypatch):
     """Defines outside VARIANTS would not be compiled by NVRTC, and a block that occupancy.py does not know would be
     counted wrongly. Nothing runs here: launches are only written down."""
     launches = []
-    monkeypatch.setattr(device, "how", [launches.append])
+    monkeypatch.setattr(device, "ways_to_run", [launches.append])
     for name, kernel in contract.CONTRACT.items():
         module = __import__(f"kernels.gpu.{kernel.file}", fromlist=[name])
         for width in attention.WIDTHS if kernel.file == "attention" else (3,):

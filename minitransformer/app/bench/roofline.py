@@ -28,7 +28,7 @@ def arguments() -> dict[str, tuple]:
         return rng.standard_normal(shape, dtype=np.float32)
 
     q = x(8, 2, 256, 100)
-    options = (None, True, 0, 0.1, 0.0, 0)
+    options = (kernels.Mask(is_causal=True), 0.1, kernels.Dropout())
     out, lse = kernels.current().attention(q, q, q, *options)
     wide, row = x(N, C), x(C)
     _, mean, rstd = kernels.current().layer_norm(wide, row, row, 1e-5)

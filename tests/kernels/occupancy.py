@@ -1,9 +1,9 @@
 """What every CUDA kernel costs a real GPU, found without one: NVRTC compiles each file for each architecture, and the
 assembler's report says how many registers and how much shared memory a kernel takes.
 
-    python -m kernels.gpu.occupancy                 the table for all kernels
-    python -m kernels.gpu.occupancy attention       only some files
-    python -m kernels.gpu.occupancy --renew         writes budget.json, which tests/kernels/test_nvrtc.py holds
+    python tests/kernels/occupancy.py               the table for all kernels
+    python tests/kernels/occupancy.py attention     only some files
+    python tests/kernels/occupancy.py --renew       writes occupancy_budget.json, which test_nvrtc.py holds
 
 Occupancy is the share of a multiprocessor's warps that can be there at once; a GPU hides the time memory takes by
 having other warps to run. Blocks share the registers and the shared memory of a multiprocessor, so what one block
@@ -20,13 +20,13 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from kernels.cuda.launcher import TYPES
+from kernels.cuda.source import FOLDER, kernels_in, text_of
 from kernels.gpu import grid
-from kernels.gpu.source import FOLDER, kernels_in, text_of
 
-BUDGET = FOLDER / "budget.json"
-RENEW = "python -m kernels.gpu.occupancy --renew"
+BUDGET = Path(__file__).with_name("occupancy_budget.json")
+RENEW = "python tests/kernels/occupancy.py --renew"
 INSTALL = "pip install cupy-cuda13x nvidia-cuda-nvrtc"
-TYPES = {"float32": "float", "float64": "double"}
 MOST_SHARED = 48 * 1024  # bytes of static shared memory that a block may have on any GPU
 REGISTERS = 64 * 1024  # of a multiprocessor, on every architecture below
 REGISTER_UNIT = 8  # a thread's registers are handed out in steps of this
@@ -135,7 +135,7 @@ def usages(log: str) -> dict[str, Usage]:
     found = {}
     for name, lines in re.findall(r"Function properties for (\w+)\n(.*\n.*Used .*)", log):
         stack, stores, loads = (int(n) for n in re.findall(r"(\d+) bytes (?:stack frame|spill)", lines))
-        registers = int(re.search(r"Used (\d+) registers", lines)[1])  # type: ignore[index]
+        registers = int(re.search(r"Used (\d+) registers", lines)[1])
         shared = re.search(r"(\d+) bytes smem", lines)
         found[name] = Usage(registers, int(shared[1]) if shared else 0, stack, stores + loads)
     return found
@@ -232,9 +232,7 @@ def renew() -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m kernels.gpu.occupancy", description=(__doc__ or "").split("\n\n")[0]
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("files", nargs="*", metavar="FILE", help=f"from {', '.join(files())} (default: all)")
     parser.add_argument("--renew", action="store_true", help="write the budget anew, for all files")
     options = parser.parse_args(arguments)

@@ -6,15 +6,18 @@ Every argument is checked against the signature in the .cu file: a GPU would tak
 """
 
 import sys
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernels.gpu.source import POINTERS, LaunchError, Parameter, kernels_in, path_of, text_of
+from kernels.cuda.source import POINTERS, LaunchError, Parameter, kernels_in, path_of
 
-WARP, MOST_THREADS = 32, 1024
-MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+WARP = 32
+BLOCK_LIMIT = 1024  # threads of a block
+GRID_LIMITS = (2**31 - 1, 65535, 65535)  # blocks along each axis
 TYPES = {"float32": "float", "float64": "double"}
 INTEGERS: dict[str, Any] = {
     "int": np.int32,
@@ -23,6 +26,25 @@ INTEGERS: dict[str, Any] = {
     "unsigned long long": np.uint64,
 }
 RANGES = {name: np.iinfo(kind) for name, kind in INTEGERS.items()}
+
+
+class Launch(NamedTuple):
+    """Everything that a launch is: enough to run it, to check it, or to write it down."""
+
+    path: Path
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    values: list  # arrays, None for a null pointer, or NumPy scalars of the declared width
+    options: tuple[tuple[str, str], ...]  # names and values to define: REAL, and the constants of the file
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return kernels_in(self.path)[self.kernel]
+
+
+# Who runs launches, by the package that made their arrays: emulator/ enters itself for numpy, gpu/ for cupy.
+runners: dict[str, Callable[[Launch], None]] = {}
 
 
 def module_of(array) -> Any:
@@ -48,18 +70,21 @@ def launch(file, kernel, grid, block, args, dtype, defines=None) -> None:
         raise LaunchError(f"{kernel}: {len(args)} arguments given, {len(parameters)} expected: {expected}")
     values = [_value(kernel, p, arg, dtype) for p, arg in zip(parameters, args, strict=True)]
     options = ("REAL", TYPES[dtype.name]), *sorted((name, str(value)) for name, value in (defines or {}).items())
-    arrays = [value for p, value in zip(parameters, values, strict=True) if p.pointer and value is not None]
-    if all(isinstance(array, np.ndarray) for array in arrays):
-        from kernels.emulator import device
+    _run(Launch(path, kernel, grid, block, values, options))
 
-        device.run(device.Launch(path, kernel, grid, block, values, options))
-    elif not any(isinstance(array, np.ndarray) for array in arrays):
-        _on_gpu(path, kernel, options)(grid, block, tuple(np.uintp(0) if value is None else value for value in values))
-    else:
-        names = ", ".join(
-            f"{p.name}: {module_of(a).__name__}" for p, a in zip(parameters, args, strict=True) if p.pointer
-        )
-        raise LaunchError(f"{kernel}: arrays of two kinds in one launch ({names})")
+
+def _run(launch: Launch) -> None:
+    pointers = [(p.name, v) for p, v in zip(launch.parameters, launch.values, strict=True) if p.pointer]
+    made_by = {name: module_of(array).__name__ for name, array in pointers if array is not None}
+    packages = set(made_by.values()) or {"numpy"}
+    if len(packages) > 1:
+        names = ", ".join(f"{name}: {package}" for name, package in made_by.items())
+        raise LaunchError(f"{launch.kernel}: arrays of two kinds in one launch ({names})")
+    (package,) = packages
+    if package not in runners:
+        needed = "import kernels.emulator for those of numpy, kernels.gpu for those of cupy"
+        raise LaunchError(f"{launch.kernel}: nothing is loaded that runs launches on arrays of {package}; {needed}")
+    runners[package](launch)
 
 
 @cache
@@ -81,14 +106,14 @@ def _three(kernel: str, what: str, sizes) -> tuple[int, int, int]:
 
 def _check_sizes(kernel: str, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
     threads = block[0] * block[1] * block[2]
-    if threads % WARP or not 0 < threads <= MOST_THREADS:
+    if threads % WARP or not 0 < threads <= BLOCK_LIMIT:
         raise LaunchError(
-            f"{kernel}: a block has {threads} threads {block}; a multiple of {WARP} up to {MOST_THREADS} is needed"
+            f"{kernel}: a block has {threads} threads {block}; a multiple of {WARP} up to {BLOCK_LIMIT} is needed"
         )
     if block[2] > 64:
         raise LaunchError(f"{kernel}: a block may be 64 threads deep at most, not {block[2]}")
-    if any(size > most for size, most in zip(grid, MOST_BLOCKS, strict=True)):
-        raise LaunchError(f"{kernel}: a grid of {grid} blocks is too large; {MOST_BLOCKS} is the limit")
+    if any(size > most for size, most in zip(grid, GRID_LIMITS, strict=True)):
+        raise LaunchError(f"{kernel}: a grid of {grid} blocks is too large; {GRID_LIMITS} is the limit")
 
 
 def _value(kernel: str, parameter: Parameter, arg, dtype: np.dtype):
@@ -119,18 +144,3 @@ def _array(kernel: str, parameter: Parameter, arg, dtype: np.dtype):
             f"{where} is read-only, but the kernel may write to '{parameter}'; declare it const or copy it"
         )
     return arg
-
-
-@cache
-def _on_gpu(path, kernel: str, options: tuple[tuple[str, str], ...]):
-    """The kernel compiled by NVRTC. CuPy keeps the machine code on disk for the next process."""
-    module = _compiled_by_nvrtc(path, options)
-    return module.get_function(kernel)
-
-
-@cache
-def _compiled_by_nvrtc(path, options: tuple[tuple[str, str], ...]):
-    import cupy
-
-    flags = ("-std=c++17", *(f"-D{name}={value}" for name, value in options))
-    return cupy.RawModule(code=text_of(path), options=flags, backend="nvrtc")
