@@ -18,9 +18,20 @@ if getattr(kernels, "PROJECT", None) != PROJECT:
         "minitransformer's; install minitransformer in an environment of its own (make does), or: pip uninstall kernels"
     )
 
+from autograd import functional  # noqa: E402 - only after the check above
 from autograd.draw import draw  # noqa: E402
 from autograd.function import Function  # noqa: E402
-from autograd.gradcheck import GradcheckError, gradcheck  # noqa: E402 - only after the check above
+from autograd.gradcheck import GradcheckError, gradcheck  # noqa: E402
 from autograd.tensor import AutogradError, MissingRule, Tensor, no_grad  # noqa: E402
 
-__all__ = ["AutogradError", "Function", "GradcheckError", "MissingRule", "Tensor", "draw", "gradcheck", "no_grad"]
+__all__ = [
+    "AutogradError",
+    "Function",
+    "GradcheckError",
+    "MissingRule",
+    "Tensor",
+    "draw",
+    "functional",
+    "gradcheck",
+    "no_grad",
+]
