@@ -135,7 +135,7 @@ class Function:
         for _, storage, _ in self.watched:
             storage.let_go()
 
-    __del__ = _let_go  # a result that nobody needs any more frees its arrays for writing, too
+    __del__ = _let_go  # the same without a backward, when nobody holds the result any more
 
 
 class Rule(Function):

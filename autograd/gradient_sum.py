@@ -1,17 +1,18 @@
 """The gradient of a Tensor is the sum of what reaches it from each of its uses."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 
+@dataclass(slots=True)
 class SliceGradient:
     """A gradient that is zero outside of one slice: dx[key] = dy. The zeros are not written out."""
 
-    __slots__ = ("key", "dy", "shape")
-
-    def __init__(self, key: Any, dy: Any, shape: tuple[int, ...]):
-        self.key, self.dy, self.shape = key, dy, shape
+    key: Any
+    dy: Any
+    shape: tuple[int, ...]
 
     @property
     def dtype(self) -> Any:
@@ -42,8 +43,8 @@ class GradientSum:
     def _joined(self, array: Any, xp: Any) -> Any:
         """The slices in one array, which lies in memory as the Tensor's own does: before an index there is often a
         transposition, which is undone for free that way. Where every row is written once, no zeros are needed below."""
-        rows_only = all(isinstance(part.key, int | slice) for part in self.slices)
         writes = np.zeros(array.shape[:1], dtype=int)  # how often each row is written
+        rows_only = all(isinstance(part.key, int | slice) for part in self.slices)
         for part in self.slices if rows_only else ():
             writes[part.key] += 1
         if rows_only and (writes == 1).all():

@@ -4,7 +4,9 @@ A derivative rule reads arrays that its forward pass saved. They must still hold
     - while a Function needs an array, whoever asks for it outside (`tensor.data`, `tensor.numpy()`) gets a read-only
       view, and views handed out before become read-only: NumPy complains at the line that writes
     - the engine's own writers (optimizers, caches) are counted instead, and `backward` compares the count
-CuPy's arrays have no such flag: there the count alone protects, and it sees `tensor.data -= ...` but no other write.
+Two ways remain to spoil an array unseen: a slice of `tensor.data` that was taken before the forward pass and is written
+to after it, since NumPy keeps no list of an array's slices; and CuPy's arrays, which have no such flag. There the count
+alone protects, which sees `tensor.data -= ...` but not `tensor.data[0] = ...`.
 """
 
 from typing import Any
@@ -39,8 +41,8 @@ class Storage:
 
     def show(self, array: Any) -> Any:
         """An array of this memory for somebody outside."""
-        if not isinstance(array, np.ndarray) or not array.flags.writeable:  # CuPy's, or a row repeated by broadcasting
-            return array
+        if not isinstance(array, np.ndarray) or not array.flags.writeable:
+            return array  # CuPy's, or repeated by broadcasting
         view = array.view()
         view.flags.writeable = not self.needed
         if self.shown is None:

@@ -120,7 +120,7 @@ class Tensor(TensorSyntax):
         return self.array
 
     def __reduce__(self):
-        """What copy and pickle do with a leaf."""
+        """How a leaf is copied and pickled."""
         if self.node is not None:
             raise AutogradError("a result cannot be copied or pickled along with its tape; take .detach()")
         return _leaf, (type(self), self.array, self.backend, self.requires_grad, self.grad)
@@ -141,7 +141,7 @@ class Tensor(TensorSyntax):
         return moved
 
     # ------------------------------------------------------------------------------------------ the gradient
-    # Nobody writes to a gradient: it may be shared with other leaves, and `grad.data` is read-only for good.
+    # Leaves may share a gradient's array, so nobody writes to one: `grad.data` is read-only.
 
     @property
     def grad(self) -> "Tensor | None":
@@ -155,7 +155,8 @@ class Tensor(TensorSyntax):
         self._grad, self._factor = gradient, 1.0
 
     def scale_grad(self, factor: float) -> None:
-        """Multiplies the gradient, but not yet: an optimizer does so while it reads it anyway, and spares a pass."""
+        """grad *= factor, put off: an optimizer's kernel multiplies while it reads, which spares a pass over the array;
+        whoever asks for `grad` before or after gets the product."""
         self._grad, self._factor = self.grad, factor
 
     def grad_and_factor(self) -> tuple[Any, float]:

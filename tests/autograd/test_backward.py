@@ -57,6 +57,18 @@ def test_a_chain_of_100_000_nodes(backend):
     gc.collect()
 
 
+def test_a_chain_of_100_000_nodes_that_is_dropped(backend):
+    """Each saved an array, which it sets free when it goes."""
+    x = leaf([1.0])
+    y = x
+    for _ in range(100_000):
+        y = y * 1.0
+    assert not x.data.flags.writeable
+    del y
+    gc.collect()
+    assert x.data.flags.writeable
+
+
 def test_gradients_add_up_until_they_are_cleared(backend):
     x = leaf([2.0])
     (x * 3).backward()
