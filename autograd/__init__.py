@@ -3,9 +3,13 @@
     from autograd import Tensor, no_grad, gradcheck
     import autograd.functional as F
 
-`tensor.py` and `function.py` are the whole idea: a Tensor remembers the Function that made it, and `backward` walks
-that record from the end to the beginning. `operators.py`, `shapes.py` and `functional.py` hold the derivative rules,
-one short class each.
+The whole idea, in the order in which to read it:
+    tensor.py        a Tensor remembers the Function that made it; `backward` walks that record from end to beginning
+    function.py      what a Function is asked for, and what it saves for its derivative
+    gradient_sum.py  gradients from several uses add up
+    storage.py       what was saved must not change meanwhile
+Then `operators.py`, `shapes.py` and `functional.py`: the derivative rules, one short class each. `syntax.py` lets one
+write a + b; `tape.py`, `draw.py` and `gradcheck.py` ask questions.
 """
 
 import kernels
@@ -18,9 +22,20 @@ if getattr(kernels, "PROJECT", None) != PROJECT:
         "minitransformer's; install minitransformer in an environment of its own (make does), or: pip uninstall kernels"
     )
 
+from autograd import functional  # noqa: E402 - only after the check above
 from autograd.draw import draw  # noqa: E402
 from autograd.function import Function  # noqa: E402
-from autograd.gradcheck import GradcheckError, gradcheck  # noqa: E402 - only after the check above
+from autograd.gradcheck import GradcheckError, gradcheck  # noqa: E402
 from autograd.tensor import AutogradError, MissingRule, Tensor, no_grad  # noqa: E402
 
-__all__ = ["AutogradError", "Function", "GradcheckError", "MissingRule", "Tensor", "draw", "gradcheck", "no_grad"]
+__all__ = [
+    "AutogradError",
+    "Function",
+    "GradcheckError",
+    "MissingRule",
+    "Tensor",
+    "draw",
+    "functional",
+    "gradcheck",
+    "no_grad",
+]

@@ -1,12 +1,13 @@
 """Function: one differentiable operation, its place on the tape, and what it saved for its derivative."""
 
-import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import kernels
-from autograd.arriving import Part
-from autograd.tensor import AutogradError, Memory, MissingRule, Tensor, _mode
+from autograd.gradient_sum import SliceGradient
+from autograd.recorder import Recorder
+from autograd.storage import Storage, owner_of
+from autograd.tensor import AutogradError, MissingRule, Tensor, _mode
 from kernels.backend import BackendError, mixing
 
 
@@ -22,23 +23,25 @@ class Function:
     """
 
     kernel: str | None = None
-    hands_over = False  # whether backward may give away arrays that it saved
+    # Gradients are shared, not copied. A rule that might write to them gets a dy of its own, and what it returns is
+    # copied too, as it might go on using the array.
+    only_reads = False
     rules: dict[str, type["Function"]] = {}
+
+    inputs: tuple[Tensor | None, ...] = ()
+    needs: tuple[bool, ...] = ()  # to which inputs a gradient flows
+    saved: tuple = ()
+    watched: Sequence[tuple[Any, Storage, int]] = ()  # saved arrays that others can reach, and their versions
+    freed = False
+    forward_calls = 0  # of the calls noted, those of the forward pass
 
     def __init_subclass__(cls) -> None:
         if cls.kernel is not None:
             Function.rules[cls.kernel] = cls
 
     def __init__(self, backend: Any, recording: bool = True):
-        self.kernels = Recorder(backend) if recording else backend  # calls are noted for a tape only
+        self.kernels = Recorder(backend) if recording else backend
         self.xp = backend.xp
-        self.inputs: tuple[Tensor | None, ...] = ()
-        self.needs: tuple[bool, ...] = ()
-        self.saved: tuple = ()
-        self.guards: list[tuple[Any, int]] = []
-        self.freed = False
-        self.retained = False
-        self.forward_calls = 0
 
     @property
     def name(self) -> str:
@@ -60,21 +63,38 @@ class Function:
         backend = _common_backend(tensors)
         # asked before forward, which may save work or memory when no gradient will follow
         needs = tuple(_mode.recording and t is not None and t.requires_grad for t in tensors)
-        node = cls(backend, any(needs))
+        recording = any(needs)
+        node = cls(backend, recording)
         node.needs = needs
-        arrays = [a.array if isinstance(a, Tensor) else a for a in arguments]
-        output = node.forward(*arrays)
+        output = node.forward(*[a.array if isinstance(a, Tensor) else a for a in arguments])
         if isinstance(output, tuple | list):
             raise AutogradError(f"{node.name}.forward must return one array, not {len(output)}")
         output = node.xp.asarray(output)
-        result = Tensor.computed(output, backend, _memory_of(output, tensors, node.xp))
-        if any(needs):
+        result = Tensor.holding(output, backend, _storage_of(output, tensors))
+        if recording:
             node.inputs = tensors
             node.forward_calls = len(node.kernels.calls)
-            node._guard(result)
+            node._watch((*tensors, result))
             result.node = node
             result.requires_grad = True
         return result
+
+    def _watch(self, tensors: tuple[Tensor | None, ...]) -> None:
+        """Nobody may write to a saved array that one of these Tensors looks at until backward has read it."""
+        watched = []
+        for value in self.saved:
+            if isinstance(value, self.xp.ndarray) and (storage := _storage_of(value, tensors)):
+                storage.keep()
+                watched.append((value, storage, storage.version))
+        self.watched = watched
+
+    def check_saved(self) -> None:
+        for array, storage, version in self.watched:
+            if storage.version != version:
+                raise AutogradError(
+                    f"an array of shape {tuple(array.shape)} that {self.name} saved for its derivative was changed in "
+                    "place after the forward pass; change a copy instead, or call backward before"
+                )
 
     def parents(self) -> list[Tensor]:
         """The inputs to which a gradient flows."""
@@ -85,116 +105,52 @@ class Function:
             )
         return [t for t, needed in zip(self.inputs, self.needs, strict=True) if needed and t is not None]
 
-    def input_gradients(self, dy: Any, retain_graph: bool) -> Iterator[tuple[Tensor, Any]]:
+    def input_gradients(self, dy: Any) -> Iterator[tuple[Tensor, Any]]:
         """Pairs of input and gradient, checked: a rule that returns nonsense is named here."""
         del self.kernels.calls[self.forward_calls :]  # the notes of an earlier backward
-        self.retained = retain_graph
-        gradients = self.backward(dy)
+        gradients = self.backward(dy if self.only_reads else self.xp.array(dy))
         gradients = gradients if isinstance(gradients, tuple) else (gradients,)
         if len(gradients) > len(self.inputs):
             raise AutogradError(
                 f"{self.name}.backward returned {len(gradients)} gradients for {len(self.inputs)} inputs"
             )
-        gradients += (None,) * (len(self.inputs) - len(gradients))
-        for position, (tensor, needed, dx) in enumerate(zip(self.inputs, self.needs, gradients, strict=True)):
+        for position, (tensor, needed, dx) in enumerate(zip(self.inputs, self.needs, gradients, strict=False)):
             if tensor is None or not needed or dx is None:
                 continue
-            if not isinstance(dx, Part):
+            if not isinstance(dx, SliceGradient):
                 dx = self.xp.asarray(dx)
             if tuple(dx.shape) != tensor.shape or dx.dtype != tensor.dtype:
                 raise AutogradError(
                     f"{self.name}.backward returned shape {tuple(dx.shape)} {dx.dtype} "
                     f"for input {position}, which has shape {tensor.shape} {tensor.dtype}"
                 )
-            if not self.hands_over and any(
-                dx is kept for kept in (*self.saved, *(t.array for t in self.inputs if t is not None))
-            ):
-                dx = dx.copy()  # a gradient is the receiver's to change
-            yield tensor, dx
+            yield tensor, dx if self.only_reads else self.xp.array(dx)
 
     def release(self) -> None:
         """Frees what was saved, and the way to the inputs."""
-        self.saved, self.guards, self.inputs, self.needs, self.freed = (), [], (), (), True
+        self._let_go()
+        self.saved, self.watched, self.inputs, self.needs, self.freed = (), (), (), (), True
 
-    def _guard(self, result: Tensor) -> None:
-        """Watches every saved array that the user can reach: takes its fingerprint now, or when it is first shown."""
-        for array in self.saved:
-            if getattr(getattr(array, "dtype", None), "kind", "") != "f" or not array.size:
-                continue
-            for tensor in (*self.inputs, result):
-                if tensor is not None and _share(array, tensor.array, self.xp):
-                    if tensor.memory.seen:
-                        self._watch(array)
-                    else:
-                        tensor.memory.watchers.append(_Watcher(self, array))
-                    break
+    def _let_go(self) -> None:
+        for _, storage, _ in self.watched:
+            storage.let_go()
 
-    def _watch(self, array: Any) -> None:
-        self.guards.append((array, self.kernels.backend.fingerprint(array)))
-
-    def check_guards(self) -> None:
-        for array, mark in self.guards:
-            if self.kernels.backend.fingerprint(array) != mark:
-                raise AutogradError(
-                    f"an array of shape {tuple(array.shape)} that {self.name} saved for its derivative was changed in "
-                    "place after the forward pass; change a copy instead, or call backward before"
-                )
+    __del__ = _let_go  # the same without a backward, when nobody holds the result any more
 
 
-class _Watcher:
-    """Takes the fingerprint of a saved array when it is about to be shown, if its Function still needs it."""
+class Rule(Function):
+    """A Function of this package: it computes with kernels, which only read what they are given."""
 
-    __slots__ = ("function", "array")
-
-    def __init__(self, function: Function, array: Any):
-        self.function, self.array = weakref.ref(function), weakref.ref(array)
-
-    def __call__(self) -> None:
-        function, array = self.function(), self.array()
-        if function is not None and array is not None and not function.freed:
-            function._watch(array)
+    only_reads = True
 
 
-def _share(one: Any, other: Any, xp: Any) -> bool:
-    return one is other or bool(xp.may_share_memory(one, other))
-
-
-def _memory_of(output: Any, inputs: tuple[Tensor | None, ...], xp: Any) -> Memory:
-    """That of the input whose array this is a view of, or a new one."""
-    for tensor in inputs:
-        if tensor is not None and _share(output, tensor.array, xp):
-            return tensor.memory
-    return Memory()
-
-
-class Outline:
-    """The shape and dtype of an array, without the array: all that a cost depends on."""
-
-    __slots__ = ("shape", "dtype")
-
-    def __init__(self, array: Any):
-        self.shape, self.dtype = tuple(array.shape), array.dtype
-
-
-class Recorder:
-    """The kernels of one backend, with a note of each call: (kernel name, arguments with arrays as outlines)."""
-
-    __slots__ = ("backend", "calls")
-
-    def __init__(self, backend: Any):
-        self.backend = backend
-        self.calls: list[tuple[str, tuple]] = []
-
-    def __getattr__(self, name: str):
-        if name.startswith("_") or name in self.__slots__:  # asked for while a copy is being made
-            raise AttributeError(name)
-        run = getattr(self.backend, name)
-
-        def noted(*args):
-            self.calls.append((name, tuple(Outline(a) if hasattr(a, "dtype") else a for a in args)))
-            return run(*args)
-
-        return noted
+def _storage_of(array: Any, tensors: tuple[Tensor | None, ...]) -> Storage | None:
+    """That of the first Tensor whose memory this array looks at."""
+    owner = owner_of(array)
+    for tensor in tensors:
+        if tensor is not None and tensor.storage.owner is owner:
+            return tensor.storage
+    return None
 
 
 def _common_backend(tensors: tuple[Tensor | None, ...]):

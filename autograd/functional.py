@@ -6,7 +6,7 @@ Arguments that are not Tensors (ids, lengths, targets) are integer arrays and ha
 import numpy as np
 
 import kernels
-from autograd.function import Function
+from autograd.function import Rule
 from autograd.operators import (
     absolute,
     add,
@@ -47,9 +47,8 @@ def rows(x):
 
 
 def shaped(x, shape):
-    """Rows in the shape they came in. No view where none is needed: a view could have a second owner, so a leaf would
-    have to copy it."""
-    return x if x.shape == tuple(shape) else x.reshape(shape)
+    """Rows in the shape they came in."""
+    return x.reshape(shape)
 
 
 def integers(value, backend):
@@ -75,7 +74,7 @@ def flat_targets(targets, x, backend):
     return targets.reshape(-1)
 
 
-class Linear(Function):
+class Linear(Rule):
     """y = x Wᵀ + b.   dy ↦ dy W, dyᵀ x, Σ dy"""
 
     kernel = "linear"
@@ -95,7 +94,7 @@ def linear(x, weight, bias=None):
     return Linear.apply(*tensors(x, weight, bias))
 
 
-class Attention(Function):
+class Attention(Rule):
     """out = softmax(scale · q kᵀ) v, with P the probabilities.
     dout ↦ scale dS k, scale dSᵀ q, Pᵀ dout with dS = P (dout vᵀ - Σ dout out)"""
 
@@ -129,7 +128,7 @@ def attention(q, k, v, is_causal=False, key_lengths=None, dropout_p=0.0, *, scal
     return Attention.apply(q, k, v, mask, scale, dropout)
 
 
-class LayerNorm(Function):
+class LayerNorm(Rule):
     """n = (x - mean) / √(variance + eps), y = n · weight + bias.
     dy ↦ rstd (dn - mean dn - n mean(dn n)) with dn = dy · weight;  Σ dy n;  Σ dy"""
 
@@ -151,7 +150,7 @@ def layer_norm(x, weight, bias, eps=1e-5):
     return LayerNorm.apply(*tensors(x, weight, bias), eps)
 
 
-class FeedForward(Function):
+class FeedForward(Rule):
     """pre = x w1ᵀ + b1, y = activation(pre) w2ᵀ + b2.
     dy ↦ dpre w1, dpreᵀ x, Σ dpre, dyᵀ hidden, Σ dy with dpre = dy w2 · activation'(pre)"""
 
@@ -173,7 +172,7 @@ def feed_forward(x, w1, b1, w2, b2, activation="relu"):
     return FeedForward.apply(*tensors(x, w1, b1, w2, b2), activation)
 
 
-class Embedding(Function):
+class Embedding(Rule):
     """y[n] = weight[ids[n]].   dy ↦ dweight[v] = Σ dy[n] over ids[n] = v"""
 
     kernel = "embedding"
@@ -192,7 +191,7 @@ def embedding(weight, ids):
     return Embedding.apply(weight, integers(ids, weight.backend))
 
 
-class Softmax(Function):
+class Softmax(Rule):
     """y = exp(x) / Σ exp(x).   dy ↦ y (dy - Σ dy y)"""
 
     kernel = "softmax"
@@ -207,7 +206,7 @@ class Softmax(Function):
         return shaped(self.kernels.softmax_backward(rows(dy), *self.saved), self.shape)
 
 
-class LogSoftmax(Function):
+class LogSoftmax(Rule):
     """y = x - log Σ exp(x).   dy ↦ dy - exp(y) Σ dy"""
 
     kernel = "log_softmax"
@@ -239,7 +238,7 @@ def log_softmax(x, axis=-1):
     return _along(LogSoftmax, x, axis)
 
 
-class CrossEntropy(Function):
+class CrossEntropy(Rule):
     """loss = mean of lse - logits[target].   dloss ↦ dloss / kept · (softmax(logits) - onehot(target))"""
 
     kernel = "cross_entropy"
@@ -263,12 +262,11 @@ def cross_entropy(logits, targets, ignore_index=None, label_smoothing=0.0):
     return CrossEntropy.apply(reshape(logits, (-1, logits.shape[-1])), targets, ignore_index, label_smoothing)
 
 
-class LinearCrossEntropy(Function):
+class LinearCrossEntropy(Rule):
     """loss = cross_entropy(x Wᵀ + b, targets). The gradients for dloss = 1 are formed along with the loss, while the
     logits are at hand.   dloss ↦ dloss times them"""
 
     kernel = "linear_cross_entropy"
-    hands_over = True
 
     def forward(self, x, weight, bias, targets, *options):
         wanted = any(self.needs)
@@ -277,7 +275,7 @@ class LinearCrossEntropy(Function):
         return loss
 
     def backward(self, dloss):
-        if not self.retained and float(dloss) == 1.0:  # the usual case: hand them over as they are
+        if float(dloss) == 1.0:  # the usual case: no copies of what can be as large as the vocabulary
             return self.saved
         return tuple(None if gradient is None else gradient * dloss for gradient in self.saved)
 
@@ -291,7 +289,7 @@ def linear_cross_entropy(x, weight, bias, targets, ignore_index=None, label_smoo
     return LinearCrossEntropy.apply(x, weight, bias, targets, ignore_index, label_smoothing)
 
 
-class Dropout(Function):
+class Dropout(Rule):
     """y = x · keep / (1 - p).   dy ↦ dy · keep / (1 - p), the mask drawn again from the same seed"""
 
     kernel = "dropout"

@@ -106,7 +106,7 @@ def _copy(value: Any):
     """A leaf of its own with the same values and memory layout: the caller's Tensor is never touched."""
     if not isinstance(value, Tensor):
         return value
-    data = value.backend.to_numpy(value.data)
+    data = value.backend.to_numpy(value.array)
     if value.requires_grad:
         copy = np.empty_like(data)  # keeps the order of axes of a transposed view
         copy[...] = data
@@ -180,7 +180,7 @@ class _Probe:
     def numeric(self, position: int, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The derivative of all outputs along a direction of one input, its noise floor, and where it is in doubt."""
         tensor = self.inputs[position]
-        centre = tensor.data.copy()
+        centre = tensor.array.copy()
         backend = tensor.backend
 
         def central(h: float) -> np.ndarray:

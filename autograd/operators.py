@@ -5,7 +5,7 @@ y = f(a, b);  each class states y and the vector-Jacobian product: dy ↦ da, db
 import math
 import numbers
 
-from autograd.function import Function
+from autograd.function import Rule
 from autograd.tensor import Tensor
 
 
@@ -37,7 +37,7 @@ def unbroadcast(kernels, gradient, shape):
     return kernels.sum(gradient, (*range(lead), *repeated)).reshape(shape)
 
 
-class Add(Function):
+class Add(Rule):
     """y = a + b.   dy ↦ dy, dy"""
 
     kernel = "add"
@@ -52,7 +52,7 @@ class Add(Function):
         return da, db
 
 
-class Subtract(Function):
+class Subtract(Rule):
     """y = a - b.   dy ↦ dy, -dy"""
 
     kernel = "subtract"
@@ -67,7 +67,7 @@ class Subtract(Function):
         return da, db
 
 
-class Multiply(Function):
+class Multiply(Rule):
     """y = a b.   dy ↦ dy b, dy a"""
 
     kernel = "multiply"
@@ -83,7 +83,7 @@ class Multiply(Function):
         return da, db
 
 
-class Divide(Function):
+class Divide(Rule):
     """y = a / b.   dy ↦ dy / b, -dy y / b"""
 
     kernel = "divide"
@@ -100,7 +100,7 @@ class Divide(Function):
         return unbroadcast(self.kernels, da, a.shape), db
 
 
-class Power(Function):
+class Power(Rule):
     """y = aᵇ.   dy ↦ dy b aᵇ⁻¹ (0 where b = 0), dy y log a (0 where a = 0: the limit for b > 0)"""
 
     kernel = "power"
@@ -124,7 +124,7 @@ class Power(Function):
         return da, db
 
 
-class Matmul(Function):
+class Matmul(Rule):
     """y = a b (matrices).   dy ↦ dy bᵀ, aᵀ dy"""
 
     kernel = "matmul"
@@ -140,7 +140,7 @@ class Matmul(Function):
         return da, db
 
 
-class _OfInput(Function):
+class _OfInput(Rule):
     """y = f(x), with a derivative written in terms of x."""
 
     def forward(self, x):
@@ -151,7 +151,7 @@ class _OfInput(Function):
         return getattr(self.kernels, f"{self.kernel}_backward")(dy, *self.saved)
 
 
-class _OfOutput(Function):
+class _OfOutput(Rule):
     """y = f(x), with a derivative written in terms of y."""
 
     def forward(self, x):
@@ -205,7 +205,7 @@ class Gelu(_OfInput):
     kernel = "gelu"
 
 
-class Where(Function):
+class Where(Rule):
     """y = a where the condition holds, else b.   dy ↦ dy where it holds, dy where it does not"""
 
     def forward(self, condition, a, b):
@@ -221,7 +221,7 @@ class Where(Function):
         return None, da, db
 
 
-class Sum(Function):
+class Sum(Rule):
     """y = Σ x over axes.   dy ↦ dy, repeated along them"""
 
     kernel = "sum"
@@ -234,7 +234,7 @@ class Sum(Function):
         return self.xp.broadcast_to(self.xp.expand_dims(dy, self.axes), self.shape)
 
 
-class Max(Function):
+class Max(Rule):
     """y = max x over axes.   dy ↦ dy shared equally among the largest elements, 0 for the rest"""
 
     kernel = "max"

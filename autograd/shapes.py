@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from autograd.arriving import Part
-from autograd.function import Function
+from autograd.function import Rule
+from autograd.gradient_sum import SliceGradient
 from autograd.tensor import Tensor
 
 
-class Reshape(Function):
+class Reshape(Rule):
     """The same elements in the same order under another shape.   dy ↦ dy in the old shape"""
 
     def forward(self, x, shape):
@@ -18,7 +18,7 @@ class Reshape(Function):
         return dy.reshape(self.shape)
 
 
-class Transpose(Function):
+class Transpose(Rule):
     """y[i, j, ...] = x with its axes in another order.   dy ↦ dy with the order undone"""
 
     def forward(self, x, axes):
@@ -29,7 +29,7 @@ class Transpose(Function):
         return dy.transpose(tuple(np.argsort(self.axes)))
 
 
-class Expand(Function):
+class Expand(Rule):
     """x repeated by broadcasting.   dy ↦ Σ dy over the repetitions"""
 
     def forward(self, x, shape):
@@ -40,7 +40,7 @@ class Expand(Function):
         return operators.unbroadcast(self.kernels, dy, self.shape)
 
 
-class Index(Function):
+class Index(Rule):
     """y = x[key], key of integers, slices, None, ... and integer or boolean arrays.   dy ↦ dy added where y was read
 
     Slices read each element at most once, so dy is written there. Arrays may read one several times: the positions
@@ -56,7 +56,7 @@ class Index(Function):
     def backward(self, dy):
         parts = self.key if isinstance(self.key, tuple) else (self.key,)
         if all(part is None or part is Ellipsis or isinstance(part, int | np.integer | slice) for part in parts):
-            return Part(self.key, dy, self.shape)
+            return SliceGradient(self.key, dy, self.shape)
         size = int(np.prod(self.shape))
         numbers = self.xp.arange(size).reshape(self.shape)[self.key].reshape(-1)
         if numbers.size == 0:
@@ -64,7 +64,7 @@ class Index(Function):
         return self.kernels.embedding_backward(dy.reshape(-1, 1), numbers, size).reshape(self.shape)
 
 
-class Concatenate(Function):
+class Concatenate(Rule):
     """Arrays laid end to end along an axis.   dy ↦ the piece of dy that came from each"""
 
     def forward(self, axis, *parts):
@@ -76,7 +76,7 @@ class Concatenate(Function):
         return None, *self.xp.split(dy, self.ends, axis=self.axis)
 
 
-class Cast(Function):
+class Cast(Rule):
     """The same numbers in another float dtype.   dy ↦ dy in the old one"""
 
     def forward(self, x, dtype):

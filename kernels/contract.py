@@ -158,8 +158,8 @@ kernel("embedding", "embedding_backward: dy (N, C); ids (N) int < V; V count", "
 kernel("dropout", "dropout: x (...); p rate; seed int", "y, shaped like x", "2*M", "M", "M")
 kernel("adam",
        """adam: param (...); grad like param; m like param; v like param; lr real; beta1 real; beta2 real;
-          eps real; weight_decay real; decoupled flag; step count""",
-       "nothing: param, m and v change in place", "14*M", "4*M", "3*M", _adam_can_divide)  # fmt: skip
+          eps real; weight_decay real; decoupled flag; step count; grad_factor real""",
+       "nothing: param, m and v change in place", "15*M", "4*M", "3*M", _adam_can_divide)  # fmt: skip
 
 for _name, _flops in {"exp": 1, "log": 1, "sqrt": 1, "tanh": 1, "sigmoid": 3, "relu": 1, "gelu": 4}.items():
     kernel("elementwise", f"{_name}: x (...)", "y, shaped like x", f"{_flops}*M", "M", "M")
@@ -174,5 +174,3 @@ for _name in ("add", "subtract", "multiply", "divide", "power"):
 kernel("reduce", "sum: x (...); axes axes", "y, without the axes", "M", "M", "R", _axes_exist)
 kernel("reduce", "max: x (...); axes axes", "y, without the axes", "M", "M", "R", _axes_not_empty)
 kernel("reduce", "sum_of_squares: x (...)", "a float", "2*M", "M", "1")
-kernel("fingerprint", "fingerprint: x (...)", "an int that changes when any bit or the order of x changes",
-       "0", "M", "0")  # fmt: skip

@@ -12,7 +12,6 @@ import numpy as np
 
 import kernels
 from autograd import Tensor
-from autograd.tensor import Memory
 
 MASK64 = 2**64 - 1
 
@@ -81,7 +80,7 @@ class Init:
 def _fresh(array: np.ndarray) -> Parameter:
     """A weight made of an array that nobody else holds, without the copy that a Tensor takes."""
     backend = kernels.current()
-    parameter = Parameter.computed(backend.asarray(array), backend, Memory())
+    parameter = Parameter.holding(backend.asarray(array), backend)
     parameter.requires_grad = True
     return parameter
 
@@ -169,7 +168,7 @@ class Module:
             more = f" and {len(faults) - 8} more" if len(faults) > 8 else ""
             raise ValueError(f"these weights do not fit {type(self).__name__}: {'; '.join(faults[:8])}{more}")
         for name, parameter in parameters.items():
-            parameter.own(parameter.backend.asarray(np.array(arrays[name], dtype=parameter.dtype, order="C")))
+            parameter.data = np.asarray(arrays[name], dtype=parameter.dtype, order="C")
 
     # ------------------------------------------------------------------------------------------ modes and moves
 
@@ -203,7 +202,8 @@ class Module:
         target = kernels.backend(backend)
         tensors = {id(tensor): tensor for _, tensor in self._named_tensors()}
         for tensor in tensors.values():
-            moved = tensor.to(backend)
-            tensor.own(moved.array)
-            tensor.grad, tensor.backend = moved.grad, target
+            values, grad = tensor.backend.to_numpy(tensor.array), tensor.grad
+            tensor.backend = target
+            tensor.data = values
+            tensor.grad = None if grad is None else grad.to(backend)
         return self

@@ -42,9 +42,9 @@ class Optimizer:
             if parameter.grad is None:
                 continue
             self.steps[name] += 1
-            self._update(name, parameter, parameter.grad.array, self.steps[name])
+            self._update(name, parameter, self.steps[name])
 
-    def _update(self, name: str, parameter: Tensor, grad: Any, step: int) -> None:
+    def _update(self, name: str, parameter: Tensor, step: int) -> None:
         raise NotImplementedError
 
     def _kept(self, kind: str, name: str, parameter: Tensor) -> Any:
@@ -115,11 +115,12 @@ class Adam(Optimizer):
         if unused:
             raise ValueError(f"rates: no parameter's name begins with {unused[0]!r}")
 
-    def _update(self, name: str, parameter: Tensor, grad: Any, step: int) -> None:
+    def _update(self, name: str, parameter: Tensor, step: int) -> None:
+        grad, factor = parameter.grad_and_factor()
         m, v = self._kept("m", name, parameter), self._kept("v", name, parameter)
         lr = self.lr * self.factors[name]
-        options = (lr, *self.betas, self.eps, self.weight_decay, self.decoupled, step)
-        parameter.backend.adam(parameter.lend(), grad, m, v, *options)
+        options = (lr, *self.betas, self.eps, self.weight_decay, self.decoupled, step, factor)
+        parameter.backend.adam(parameter.writable(), grad, m, v, *options)
 
 
 def _factor(name: str, rates: Mapping[str, float]) -> float:
@@ -154,8 +155,9 @@ class SGD(Optimizer):
         self.kept = ("momentum",) if momentum else ()
         super().__init__(parameters, lr, weight_decay)
 
-    def _update(self, name: str, parameter: Tensor, grad: Any, step: int) -> None:
-        k, number = parameter.backend, parameter.dtype.type
+    def _update(self, name: str, parameter: Tensor, step: int) -> None:
+        assert parameter.grad is not None
+        k, number, grad = parameter.backend, parameter.dtype.type, parameter.grad.array
 
         def times(array: Any, factor: float) -> Any:
             return k.multiply(array, k.asarray(number(factor)))
@@ -166,22 +168,21 @@ class SGD(Optimizer):
             speed = self._kept("momentum", name, parameter)
             speed[...] = k.add(times(speed, self.momentum), grad)
             grad = speed
-        parameter.lend()[...] = k.subtract(parameter.array, times(grad, self.lr))
+        parameter.writable()[...] = k.subtract(parameter.array, times(grad, self.lr))
 
 
 def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> float:
-    """Scales all gradients, in place, so that their common norm √(Σ g²) is at most max_norm; returns the norm before.
+    """Scales all gradients so that their common norm √(Σ g²) is at most max_norm; returns the norm before.
 
     A norm that is infinite or not a number is returned as it is, and the gradients are left alone: look at the
     result before the next step. The sum is taken in double precision."""
     if not max_norm > 0:
         raise ValueError(f"max_norm must be above 0, not {max_norm}")
-    gradients = {id(p): p.grad for p in parameters if p.grad is not None}.values()
-    norm = math.sqrt(sum(g.backend.sum_of_squares(g.array) for g in gradients))
+    gradients = {id(p): (p, p.grad) for p in parameters if p.grad is not None}.values()
+    norm = math.sqrt(sum(grad.backend.sum_of_squares(grad.array) for _, grad in gradients))
     if max_norm < norm < math.inf:
-        for g in gradients:
-            array = g.lend()
-            array *= g.dtype.type(max_norm / norm)
+        for parameter, _ in gradients:
+            parameter.scale_grad(max_norm / norm)
     return norm
 
 

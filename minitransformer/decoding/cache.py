@@ -50,14 +50,14 @@ class LayerCache:
         keys, values = self.own
         if T == 1:  # one query a row: what it may see is a length, and rows may differ
             rows, places = k.backend.asarray(np.arange(B)), k.backend.asarray(lengths)
-            keys.data[rows, :, places] = k.data[:, :, 0]
-            values.data[rows, :, places] = v.data[:, :, 0]
+            keys.writable()[rows, :, places] = k.array[:, :, 0]
+            values.writable()[rows, :, places] = v.array[:, :, 0]
             return keys, values, {"key_lengths": lengths + 1}
         start = int(lengths[0])
         if (lengths != start).any():
             raise ValueError("several words at once can only follow rows of one length; give them one by one")
-        keys.data[:, :, start : start + T] = k.data
-        values.data[:, :, start : start + T] = v.data
+        keys.writable()[:, :, start : start + T] = k.array
+        values.writable()[:, :, start : start + T] = v.array
         return keys, values, {"is_causal": True, "query_offset": start}
 
     def select(self, rows: np.ndarray) -> None:
@@ -70,4 +70,4 @@ def _rows(pair: tuple[Tensor, Tensor] | None, rows: np.ndarray) -> tuple[Tensor,
 
 def rows_of(x: Tensor, rows: np.ndarray) -> Tensor:
     """x[rows], a copy."""
-    return Tensor(x.data[x.backend.asarray(rows)], backend=x.backend)
+    return Tensor(x.array[x.backend.asarray(rows)], backend=x.backend)

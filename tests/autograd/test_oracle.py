@@ -131,5 +131,5 @@ def test_adam(backend, decoupled):
         gradient = rng.standard_normal((4, 3))
         peer.grad = torch.tensor(gradient)
         optimizer.step()
-        backend.adam(param, gradient, m, v, 0.01, 0.8, 0.95, 1e-6, 0.1, decoupled, step)
+        backend.adam(param, gradient, m, v, 0.01, 0.8, 0.95, 1e-6, 0.1, decoupled, step, 1.0)
     np.testing.assert_allclose(param, peer.detach().numpy(), rtol=1e-12)  # rounding of five steps

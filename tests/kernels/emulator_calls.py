@@ -12,7 +12,7 @@ import numpy as np
 from kernels.contract import CONTRACT, Dropout, Mask
 from kernels.samples import SAMPLES, samples
 
-BORROWED = {"adam": "exp", "fingerprint": "exp", "sum_of_squares": "exp"}  # kernel: whose samples it takes
+BORROWED = {"adam": "exp", "sum_of_squares": "exp"}  # kernel: whose samples it takes
 FORWARD = (*SAMPLES, *BORROWED)
 
 
@@ -58,7 +58,7 @@ def _larger(rng: np.random.Generator, name: str, dtype: np.dtype) -> Iterator[tu
     if name in options:
         yield "several blocks", options[name]()
     elif CONTRACT[name].names == ("x",) and CONTRACT[name].file != "softmax" or name == "adam":
-        yield "several blocks", (array(20_000 if name in ("fingerprint", "sum_of_squares") else 1100),)
+        yield "several blocks", (array(20_000 if name == "sum_of_squares" else 1100),)
     elif CONTRACT[name].names == ("a", "b") and name != "matmul":
         yield "several blocks", (array(11, 100), array(11, 100))
 
@@ -71,7 +71,7 @@ def _adam(backend, rng: np.random.Generator, like: np.ndarray) -> tuple:
     results = []
     for decoupled in (False, True):
         param, grad, m, v = (np.asarray(rng.random(like.shape), like.dtype) for _ in range(4))
-        backend.adam(param, grad, m, v, 1e-3, 0.9, 0.99, 1e-8, 0.1, decoupled, 3)
+        backend.adam(param, grad, m, v, 1e-3, 0.9, 0.99, 1e-8, 0.1, decoupled, 3, 0.5)
         results += [param, m, v]
     return tuple(results)
 

@@ -62,7 +62,7 @@ def launches():
 
 def test_every_kernel_is_put_to_work(launches):
     """And with several blocks, unless its work is for one block by design."""
-    one_block = {"cross_entropy_mean", "cross_entropy_factor", "fingerprint_join"}
+    one_block = {"cross_entropy_mean", "cross_entropy_factor"}
     files = [path for path in GPU.glob("*.cu")]
     assert files
     several = {launch.kernel for launch in launches if launch.blocks > 1}

@@ -48,7 +48,6 @@ def test_the_number_of_threads_changes_no_bit():
         "attention_backward": (q, q, q, q, out, lse, *options),
         "cross_entropy": (x, rng.integers(0, 33, 301), None, 0.1),
         "sum_of_squares": (x,),
-        "fingerprint": (x,),
     }
     all_threads = {name: bits(getattr(fast, name)(*arguments)) for name, arguments in calls.items()}
     numba.set_num_threads(1)

@@ -156,6 +156,37 @@ def test_clipping_scales_to_the_common_norm():
     assert a.grad.numpy().tobytes() == before.tobytes()  # short enough: not a bit changes
 
 
+@pytest.mark.parametrize("make", [lambda p: Adam(p, weight_decay=0.1), AdamW, SGD, lambda p: SGD(p, momentum=0.9)])
+def test_clipping_is_a_factor_and_writes_to_no_gradient(make, backend):
+    """Bit for bit what gradients give that were multiplied before. Two weights that share a gradient's array are each
+    clipped once, and whoever looks at a gradient sees it clipped."""
+    gradient = np.random.default_rng(0).standard_normal(1001).astype(np.float32)
+    clipped, scaled = ([Parameter(np.ones(1001, np.float32)) for _ in range(2)] for _ in range(2))
+    (clipped[0] + clipped[1]).backward(gradient)
+    shared = clipped[0].grad.array
+    assert clipped[1].grad.array is shared
+    norm = clip_grad_norm(clipped, 0.5)
+    product = gradient * np.float32(0.5 / norm)
+    for parameter in scaled:
+        parameter.grad = Tensor(product)
+    for parameters in (clipped, scaled):
+        make(parameters).step()
+    assert np.array_equal(shared, gradient)
+    # CUDA may fuse the product with a sum, which can turn the last rounding of a weight
+    bound = 0 if backend.name in ("numpy", "numba") else np.finfo(np.float32).eps
+    for one, other in zip(clipped, scaled, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=bound)
+        np.testing.assert_array_equal(one.grad.numpy(), product)
+
+
+def test_clipped_gradients_add_up():
+    a = Parameter(np.zeros(2))
+    a.grad = Tensor(np.array([3.0, 4.0]))
+    clip_grad_norm([a], 1.0)
+    (a * 1.0).sum().backward()
+    np.testing.assert_allclose(a.grad.numpy(), [1.6, 1.8], **CLOSE)
+
+
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_a_norm_that_is_no_number_is_shown(bad):
     a, b = Parameter(np.zeros(2)), Parameter(np.zeros(2))

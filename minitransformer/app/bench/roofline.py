@@ -50,7 +50,7 @@ def arguments() -> dict[str, tuple]:
         "softmax": (x(LARGE, 1024),),
         "dropout": (x(LARGE, 1024), 0.1, 1),
         "add": (x(LARGE, 1024), x(LARGE, 1024)),
-        "adam": (table, x(V, C), x(V, C), np.abs(x(V, C)), 1e-3, 0.9, 0.999, 1e-8, 0.0, False, 1),
+        "adam": (table, x(V, C), x(V, C), np.abs(x(V, C)), 1e-3, 0.9, 0.999, 1e-8, 0.0, False, 1, 1.0),
         "sum_of_squares": (table,),
     }
 

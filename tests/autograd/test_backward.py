@@ -1,0 +1,225 @@
+"""The walk over the tape: each node once, in the right order, however deep; what it refuses."""
+
+import gc
+
+import numpy as np
+import pytest
+
+from autograd import AutogradError, Function, MissingRule, Tensor, no_grad
+
+
+def leaf(values, dtype="float64"):
+    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
+
+
+def test_a_node_used_twice_gets_both_gradients(backend):
+    x = leaf([3.0])
+    (x * x).backward()
+    assert x.grad.item() == 6
+
+
+def test_a_diamond_is_visited_once(backend):
+    """b and c both depend on a: a's rule must run after both contributed, and only once."""
+    runs = []
+
+    class Double(Function):
+        def forward(self, x):
+            return 2 * x
+
+        def backward(self, dy):
+            runs.append(dy.item())
+            return 2 * dy
+
+    x = leaf([1.0])
+    a = Double.apply(x)
+    b, c = a * 3, a * 4
+    (b * c).backward()
+    assert x.grad.item() == 2 * (3 * 8 + 4 * 6) and len(runs) == 1
+
+
+def test_a_ladder_of_diamonds_takes_linear_time(backend):
+    x = leaf([1.0])
+    y = x
+    for _ in range(60):  # 2^60 paths
+        y = y + y
+    y.backward()
+    assert x.grad.item() == 2.0**60
+
+
+def test_a_chain_of_100_000_nodes(backend):
+    x = leaf([1.0])
+    y = x
+    for _ in range(100_000):
+        y = y + 1.0
+    y.backward()
+    assert x.grad.item() == 1
+    del y
+    gc.collect()
+
+
+def test_a_chain_of_100_000_nodes_that_is_dropped(backend):
+    """Each saved an array, which it sets free when it goes."""
+    x = leaf([1.0])
+    y = x
+    for _ in range(100_000):
+        y = y * 1.0
+    assert not x.data.flags.writeable
+    del y
+    gc.collect()
+    assert x.data.flags.writeable
+
+
+def test_gradients_add_up_until_they_are_cleared(backend):
+    x = leaf([2.0])
+    (x * 3).backward()
+    (x * 4).backward()
+    assert x.grad.item() == 7
+    x.grad = None
+    (x * 5).backward()
+    assert x.grad.item() == 5
+
+
+def test_backward_twice_needs_the_graph(backend):
+    x = leaf([2.0])
+    y = x * x
+    y.backward()
+    with pytest.raises(AutogradError, match="freed by an earlier backward .Multiply is gone.+retain_graph=True"):
+        y.backward()
+
+
+def test_retain_graph_keeps_it(backend):
+    x = leaf([2.0])
+    y = x * x
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.item() == 8
+
+
+def test_a_freed_part_of_a_larger_graph_is_noticed(backend):
+    x = leaf([2.0])
+    shared = x * x
+    shared.sum().backward()
+    with pytest.raises(AutogradError, match="freed"):
+        (shared * 2).sum().backward()
+
+
+def test_no_grad_records_nothing(backend):
+    x = leaf([1.0])
+    with no_grad():
+        y = x * x
+    assert y.node is None and not y.requires_grad
+    assert (x * x).requires_grad
+
+
+def test_no_grad_ends_after_an_error(backend):
+    with pytest.raises(ZeroDivisionError), no_grad():
+        raise ZeroDivisionError
+    assert (leaf([1.0]) * 2).requires_grad
+
+
+def test_detach_cuts_the_past(backend):
+    x = leaf([2.0])
+    (x * (x * x).detach()).backward()
+    assert x.grad.item() == 4
+
+
+def test_backward_needs_a_number_or_a_gradient(backend):
+    x = leaf([1.0, 2.0])
+    with pytest.raises(AutogradError, match=r"needs a single number, not shape \(2,\)"):
+        (x * 2).backward()
+    with pytest.raises(AutogradError, match=r"gradient has shape \(3,\), the Tensor \(2,\)"):
+        (x * 2).backward(np.ones(3))
+    (x * 2).backward(np.array([1.0, 10.0]))
+    assert x.grad.numpy().tolist() == [2, 20]
+
+
+def test_backward_without_anything_to_differentiate(backend):
+    with pytest.raises(AutogradError, match="depends on nothing that requires a gradient"):
+        Tensor(np.ones(1)).backward()
+
+
+def test_a_missing_rule_is_named(backend):
+    class Frobnicate(Function):
+        def forward(self, x):
+            return x
+
+    with pytest.raises(MissingRule, match="Frobnicate has no derivative rule"):
+        Frobnicate.apply(leaf([1.0])).backward()
+
+
+@pytest.mark.parametrize(
+    "gradient, message",
+    [
+        (lambda dy: dy[:1], r"Odd.backward returned shape \(1,\) float64 for input 0, which has shape \(2,\) float64"),
+        (lambda dy: dy.astype("float32"), "float32 for input 0"),
+        (lambda dy: (dy, dy), "returned 2 gradients for 1 inputs"),
+    ],
+)
+def test_a_rule_that_returns_nonsense_is_named(backend, gradient, message):
+    class Odd(Function):
+        def forward(self, x):
+            return x * 1
+
+        def backward(self, dy):
+            return gradient(dy)
+
+    with pytest.raises(AutogradError, match=message):
+        Odd.apply(leaf([1.0, 2.0])).backward(np.ones(2))
+
+
+def test_each_thread_records_for_itself(backend):
+    from threading import Event, Thread
+
+    inside, done = Event(), Event()
+
+    def other():
+        with no_grad():
+            inside.set()
+            done.wait(10)
+
+    thread = Thread(target=other)
+    thread.start()
+    inside.wait(10)
+    recorded = (leaf([1.0]) * 2).requires_grad
+    done.set()
+    thread.join()
+    assert recorded
+
+
+SLICINGS = {
+    "rows that fill the array": [0, 1, slice(2, 4)],
+    "out of order, from the end": [-1, slice(1, 3), 0],
+    "with a gap": [0, slice(2, 4)],
+    "overlapping": [slice(0, 3), slice(1, 4)],
+    "as many rows as there are, one twice": [0, 1, 1, 2],
+    "steps": [slice(None, None, 2), slice(1, None, 2)],
+    "backwards": [slice(None, None, -1)],
+    "empty": [slice(2, 2), slice(0, 4), slice(3, 1)],
+    "columns": [(slice(None), 1), (Ellipsis, 2), (None, 0)],
+    "arrays among slices": [np.array([3, 3, 0]), slice(0, 4), np.int64(2)],
+}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("keys", SLICINGS.values(), ids=SLICINGS)
+@pytest.mark.parametrize("also_whole", [False, True])
+def test_gradients_of_slices_add_up(backend, keys, turned, also_whole):
+    """Against zeros with every slice's gradient added where it was read."""
+    rng = np.random.default_rng(0)
+    x = leaf(rng.standard_normal((3, 4) if turned else (4, 3)))
+    whole = x.T if turned else x
+    expected, loss = np.zeros((4, 3)), (whole * 5.0).sum() if also_whole else 0.0
+    expected += 5.0 if also_whole else 0.0
+    for key in keys:
+        part = whole[key]
+        factor = rng.standard_normal(part.shape)
+        loss = loss + (part * Tensor(factor)).sum()
+        np.add.at(expected, key, factor)
+    loss.backward()
+    np.testing.assert_allclose(x.grad.numpy(), expected.T if turned else expected, rtol=1e-12)
+
+
+def test_a_single_number_can_be_indexed(backend):
+    x = leaf(3.0)
+    (x[...] * x[()]).backward()
+    assert x.grad.item() == 6
