@@ -468,7 +468,7 @@ def online_softmax(trial):
 # mathematics that tiled attention needs. Here is its heart once more, compiled, on both fast tiers: look for `shrink`.
 
 # %%
-print(excerpt("cpu/attention.py", "            seen = max(0", "            if limit"))
+print(excerpt("cpu/attention.py", "            seen = max(0", "            if dropout"))
 print(
     excerpt(
         "gpu/attention.cu", "            // all scores -inf so far", "            for (int c = 0; c < L::C; c += 4)"
