@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,19 @@ def imported_packages(file: Path) -> set[str]:
     return names
 
 
+def imported_modules(file: Path, package: str) -> set[str]:
+    """Dotted names of what a file imports: of modules, and of whatever is taken out of them. `package` is its own."""
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            module = ".".join([*parents, *([node.module] if node.module else [])])
+            names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    return names
+
+
 @pytest.mark.parametrize("level", range(3), ids=FLOORS[:3])
 def test_a_lower_floor_never_imports_a_higher_one(level):
     higher = set(FLOORS[level + 1 :])
@@ -29,6 +43,31 @@ def test_a_lower_floor_never_imports_a_higher_one(level):
     assert files
     for file in files:
         assert not imported_packages(file) & higher, file
+
+
+# a path, an import, a name given to importlib or Path, the command
+LESSONS = re.compile(r"\blessons[/\\.]\w|\b(?:import|from) lessons\b|[\"']lessons[\"']|\bminitransformer lessons\b")
+
+
+@pytest.mark.parametrize("floor", FLOORS[:3])
+def test_a_lower_floor_does_not_name_the_lessons(floor):
+    """Neither by import nor by path, nor by their command, which is there only where lessons are installed."""
+    files = [file for file in (ROOT / floor).rglob("*") if file.suffix in (".py", ".md", ".cu", ".cuh", ".h", ".cpp")]
+    assert files
+    for file in files:
+        found = LESSONS.search(file.read_text(encoding="utf-8"))
+        assert not found, f"{file.relative_to(ROOT)}: {found[0]}"
+
+
+def test_what_people_read_never_imports_what_people_use():
+    """minitransformer without app imports nothing of app; `python -m minitransformer` is the command line's door."""
+    core = [file for file in (ROOT / "minitransformer").rglob("*.py") if "app" not in file.relative_to(ROOT).parts]
+    assert len(core) > 10
+    for file in core:
+        if file.name != "__main__.py":
+            names = imported_modules(file, ".".join(file.relative_to(ROOT).parent.parts))
+            used = {name for name in names if (name + ".").startswith("minitransformer.app.")}
+            assert not used, f"{file.relative_to(ROOT)}: {', '.join(sorted(used))}"
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess:
