@@ -10,19 +10,18 @@
 # that were broken on purpose, its *negative controls*: if its checks did not fail there, they would prove nothing.
 
 # %%
-import importlib
 import math
 import tempfile
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import autograd.functional as F
-import autograd.tensor
-from autograd import Function, GradcheckError, Tensor, draw, gradcheck, operators, tape
-from lessons.harness import style
+from autograd import Function, GradcheckError, Tensor, draw, gradcheck, tape
+from lessons import faults
+from lessons.figures import autograd as figures
 from lessons.harness.trial import Lesson
+from minitransformer.config import Config
 from minitransformer.layers import EncoderLayer
 from minitransformer.module import Init
 
@@ -119,48 +118,15 @@ def derivatives_of_program(seed):
 
 
 # %% [markdown]
-# Three ways to get this wrong, all of them met in practice:
+# Three ways to get this wrong, all of them met in practice, are the broken engines (`lessons/faults/derivatives.py`): a
+# second contribution replaces the first; a value passes its gradient on too early; half of the product rule is missing.
 
 
 # %%
-def last_word_counts(engine):
-    "a second contribution to a gradient replaces the first instead of being added"
-
-    def change(backward):
-        def broken(self, *arguments, **options):
-            add, self.backend.add = self.backend.add, lambda known, new: new
-            try:
-                backward(self, *arguments, **options)
-            finally:
-                self.backend.add = add
-
-        return broken
-
-    engine.replace(Tensor, "backward", change)
-
-
-def impatient(engine):
-    "a value passes its gradient on before everyone who used it has reported back"
-
-    def by_distance(result):
-        found = [result]
-        for tensor in found:
-            parents = [] if tensor.node is None else tensor.node.parents()
-            found += [p for p in dict.fromkeys(parents) if not any(p is known for known in found)]
-        return found[::-1]
-
-    engine.replace(autograd.tensor, "inputs_before_results", lambda sound: by_distance)
-
-
-def half_a_product_rule(engine):
-    "the rule of the product forgets its second factor"
-    engine.replace(operators.Multiply, "backward", lambda rule: lambda self, dy: (rule(self, dy)[0], 0 * self.saved[1]))
-
-
 @lesson.trial(
     "reverse-mode",
     "One walk backwards through the steps of a computation gives its derivative by every input.",
-    controls=[last_word_counts, impatient, half_a_product_rule],
+    controls=[faults.last_word_counts, faults.impatient_backward, faults.half_a_product_rule],
 )
 def reverse_mode(trial):
     pairs = [derivatives_of_program(seed) for seed in range(2000 if lesson.full else 300)]
@@ -227,31 +193,24 @@ def richardson(h, dtype):
 
 
 METHODS = {
-    "one-sided, float32": (one_sided, np.float32, style.RED, ":"),
-    "central, float32": (central, np.float32, style.ORANGE, "--"),
-    "central, float64": (central, np.float64, style.BLUE, "-."),
-    "Richardson, float64": (richardson, np.float64, style.GREEN, "-"),
+    "one-sided, float32": (one_sided, np.float32),
+    "central, float32": (central, np.float32),
+    "central, float64": (central, np.float64),
+    "Richardson, float64": (richardson, np.float64),
 }
 
 
-def valley():
-    """The error of each method against its step: a figure, and the floors."""
+def valleys():
+    """For each method: steps, the relative errors of its differences, and the floor of that valley."""
     exact = 3 * math.cos(2.1) * math.exp(math.sin(2.1))
-    figure, axes = plt.subplots()
-    floors = {}
-    for name, (method, dtype, colour, dashes) in METHODS.items():
+    found = {}
+    for name, (method, dtype) in METHODS.items():
         steps = np.logspace(-12 if dtype is np.float64 else -7, 0, 400 if lesson.full else 120)
         with np.errstate(all="ignore"):
             errors = np.array([abs(method(step, dtype) / exact - 1) for step in steps])
         # a lucky cancellation can hit the answer at one step; the floor is what neighbouring steps agree on
-        floors[name] = min(np.median(errors[i : i + 7]) for i in range(len(errors) - 7))
-        label = f"{name}: floor {floors[name]:.0e}"
-        axes.loglog(steps, np.maximum(errors, 1e-17), linestyle=dashes, color=colour, label=label)
-    axes.axhline(1e-7, color=style.GREY, lw=1, ls="-")
-    axes.text(1.01, 1e-7, "gradcheck\ndemands\n1e-7", transform=axes.get_yaxis_transform(), fontsize=9, va="center")
-    axes.set(xlabel="step h", ylabel="relative error of the difference", title="Two errors fight, and leave a valley")
-    axes.legend()
-    return figure, floors
+        found[name] = steps, errors, min(np.median(errors[i : i + 7]) for i in range(len(errors) - 7))
+    return found
 
 
 # %% [markdown]
@@ -311,60 +270,19 @@ def complaint(rule, *inputs):
 
 
 # %%
-checker = importlib.import_module("autograd.gradcheck")
-
-
-def generous(engine):
-    "gradcheck allows a relative error of 100 %"
-
-    def change(compare):
-        return lambda where, ours, theirs, floor, doubt, rtol, *rest: compare(
-            where, ours, theirs, floor, doubt, 1.0, *rest
-        )
-
-    engine.replace(checker, "_compare", change)
-
-
-def one_difference(engine):
-    "gradcheck takes one central difference instead of extrapolating three"
-
-    def numeric(self, position, direction):
-        tensor, h = self.inputs[position], checker.STEP
-        centre = tensor.data
-        try:
-            tensor.data = centre + h * direction
-            above = self.value()
-            tensor.data = centre - h * direction
-            slope = (above - self.value()) / (2 * h)
-        finally:
-            tensor.data = centre
-        return slope, np.zeros_like(slope), np.zeros(slope.shape, bool)
-
-    engine.replace(checker._Probe, "numeric", lambda sound: numeric)
-
-
-def forgetful_engine(engine):
-    "the engine's own layer norm forgets a term of its derivative"
-
-    def backward(self, dy):
-        n_rows = dy.reshape(-1, dy.shape[-1])
-        dx, dweight, dbias = ForgetfulLayerNorm.backward(self, n_rows)
-        return dx.reshape(dy.shape), dweight, dbias
-
-    engine.replace(F.LayerNorm, "backward", lambda sound: backward)
-
-
 @lesson.trial(
     "gradcheck-strict",
     "Extrapolated differences in float64 see a mistake that a careless check accepts.",
-    controls=[generous, one_difference, forgetful_engine],
+    controls=[faults.gradcheck_generous, faults.gradcheck_one_difference, faults.forgetful_engine],
 )
 def gradcheck_strict(trial):
-    figure, floors = valley()
-    order = [floors[name] for name in reversed(METHODS)]
+    found = valleys()
+    floors = {name: floor for name, (_, _, floor) in found.items()}
+    order = list(floors.values())[::-1]
     text = ", ".join(f"{name} {floor:.0e}" for name, floor in floors.items())
     trial.check(order == sorted(order) and order[0] < 1e-11, f"floors: {text} (Richardson below 1e-11 expected)")
-    trial.show(figure, "valley", "The step decides what a check can see: the floor of each valley is its blindness.")
+    caption = "The step decides what a check can see: the floor of each valley is its blindness."
+    trial.show(figures.valley(found), "valley", caption)
     tries = 200
     fooled = sum(passes_careless_check(ForgetfulLayerNorm.apply, number) for number in range(tries))
     trial.check(fooled > 0, f"the careless check accepts the wrong rule in {fooled} of {tries} tries (some expected)")
@@ -406,15 +324,10 @@ def counted(result):
     return forward, tape.cost(result, backward=True).flops - forward
 
 
-def wasteful(engine):
-    "the rule of the linear layer computes its products twice"
-    engine.replace(F.Linear, "backward", lambda rule: lambda self, dy: (rule(self, dy), rule(self, dy))[1])
-
-
 @lesson.trial(
     "backward-cost",
     "A backward pass costs two forward passes, however many parameters there are.",
-    controls=[wasteful],
+    controls=[faults.linear_rule_wasteful],
 )
 def backward_cost(trial):
     rng = np.random.default_rng(0)
@@ -430,7 +343,7 @@ def backward_cost(trial):
     )
     ratios = {}
     for width, heads, length in [(4, 1, 5), (16, 2, 16), (64, 4, 64), (256, 8, 16), (512, 8, 8), (8, 2, 512)]:
-        layer = EncoderLayer(width, heads, 4 * width, init=Init(0, "float64"))
+        layer = EncoderLayer(Config(d_model=width, n_heads=heads, d_ff=4 * width), init=Init(0, "float64"))
         forward, backward = counted(layer(Tensor(rng.standard_normal((1, length, width)), requires_grad=True)))
         ratios[layer.num_parameters(), length] = backward / forward
         size = f"{layer.num_parameters():9,} parameters, {length:3} positions"

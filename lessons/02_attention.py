@@ -14,12 +14,12 @@ import cmath
 import itertools
 import math
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.harness import style
+from lessons import faults
+from lessons.figures import attention as figures
 from lessons.harness.trial import Lesson
 from minitransformer.layers import MultiheadAttention
 from minitransformer.module import Init
@@ -245,110 +245,30 @@ def check_the_root(trial):
     trial.note(
         f"mean largest of {KEYS} weights at d = {WIDTHS[-1]}: {scaled[-1][1]:.2f} with, {raw[-1][1]:.2f} without"
     )
-    draw_the_root(trial, scaled, raw)
+    draw = np.random.default_rng(1).standard_normal
+    q, k = draw((1, 256)), draw((KEYS, 256))
+    panels = {
+        label: ([variance_of_scores(d, **o)[0] for d in range(1, 11)], entropy, np.sort(weights(q, k, **o)[0])[::-1])
+        for label, o, (entropy, _) in (
+            ("without the root", {"scale": 1.0}, zip(*raw, strict=True)),
+            (r"divided by $\sqrt{d}$", {}, zip(*scaled, strict=True)),
+        )
+    }
+    caption = "Without the root the scores spread with the width, and one key takes all"
+    trial.show(figures.root_of_d(panels, WIDTHS, KEYS), "root_of_d", caption)
 
 
 # %% [markdown]
-# Two pictures: what the shapes are, and what the root does.
+# And a picture of what the shapes are.
 
 
 # %%
-def draw_the_shapes(trial):
+def show_the_shapes(trial):
     rng = np.random.default_rng(5)
     q, k, v = rng.standard_normal((4, 3)), rng.standard_normal((6, 3)), rng.standard_normal((6, 3))
-    p, out = weights(q, k), F.attention(*(Tensor(a[None, None]) for a in (q, k, v))).numpy()[0, 0]
-    panels = [(r"$Q_y$", q, ""), (r"$K_x^\top$", k.T, r"$\cdot$"), ("weights", p, r"$\rightarrow$")]
-    panels += [(r"$V_x$", v, r"$\cdot$"), (r"attention$(y\,|\,x)$", out, r"$=$")]
-    figure, axes = plt.subplots(1, 5, figsize=(9, 2.6), width_ratios=[m.shape[1] for _, m, _ in panels])
-    for ax, (name, matrix, sign) in zip(axes, panels, strict=True):
-        colours = {"cmap": "Greys", "vmin": 0, "vmax": 1} if name == "weights" else {"cmap": style.DIVERGING}
-        limit = {} if name == "weights" else {"vmin": -2.5, "vmax": 2.5}
-        ax.imshow(matrix, **colours, **limit)
-        ax.set_title(f"{name}\n{matrix.shape[0]} x {matrix.shape[1]}", fontsize=10.5)
-        ax.set(xticks=[], yticks=[])
-        ax.spines[:].set_visible(True)
-        ax.text(-0.12, 0.5, sign, transform=ax.transAxes, ha="right", va="center", fontsize=15)
-    for (i, j), weight in np.ndenumerate(p):
-        axes[2].text(j, i, f"{weight:.2f}", ha="center", va="center", fontsize=6.5, color="wk"[int(weight < 0.5)])
+    out = F.attention(*(Tensor(a[None, None]) for a in (q, k, v))).numpy()[0, 0]
+    figure = figures.shapes(q, k, v, weights(q, k), out)
     trial.show(figure, "shapes", "Four queries look at six words: each row of weights sums to one")
-
-
-def draw_the_root(trial, scaled, raw):
-    figure, axes = plt.subplots(1, 3, figsize=(10, 3.3))
-    counted = range(1, 11)
-    for options, data, label in (({"scale": 1.0}, raw, "without the root"), ({}, scaled, r"divided by $\sqrt{d}$")):
-        axes[0].plot(counted, [variance_of_scores(d, **options)[0] for d in counted], marker="o", ms=4, label=label)
-        axes[1].semilogx(WIDTHS, [entropy for entropy, _ in data], marker="o", ms=4, base=2)
-        draw = np.random.default_rng(1).standard_normal
-        axes[2].plot(np.sort(weights(draw((1, 256)), draw((KEYS, 256)), **options)[0])[::-1], marker="o", ms=3)
-    axes[0].set(title="variance of the scores", xlabel="width d")
-    axes[1].axhline(math.log(KEYS), color=style.GREY, lw=1, ls=":")
-    axes[1].text(1, math.log(KEYS) - 0.12, f"equal weights, ln {KEYS}", fontsize=9, va="top", color=style.GREY)
-    axes[1].set(
-        title="entropy of the weights (nats)", xlabel="width d", ylim=(0, 4.4), xticks=WIDTHS, xticklabels=WIDTHS
-    )
-    axes[2].set(title="one query's weights, d = 256", xlabel="keys, best first", ylabel="weight")
-    axes[0].legend()
-    trial.show(figure, "root_of_d", "Without the root the scores spread with the width, and one key takes all")
-
-
-# %% [markdown]
-# ## Broken engines
-#
-# A check that cannot fail proves nothing. Here are six engines with one mistake each; under each the trial has to fail.
-
-
-# %%
-def scale_off(engine):
-    """scores are not divided by the root of d"""
-
-    def change(attention):
-        return lambda q, k, v, **options: attention(q, k, v, **{"scale": 1.0} | options)
-
-    engine.replace(F, "attention", change)
-
-
-def scale_by_d(engine):
-    """scores are divided by d instead of its root"""
-
-    def change(attention):
-        return lambda q, k, v, **options: attention(q, k, v, **{"scale": 1 / q.shape[-1]} | options)
-
-    engine.replace(F, "attention", change)
-
-
-def softmax_over_queries(engine):
-    """the softmax runs along the wrong axis: the weights of a key sum to one, not those of a query"""
-
-    def wrong_axis(q, k, v, scale=None, **_):
-        scale = q.shape[-1] ** -0.5 if scale is None else scale
-        return F.softmax(q @ k.swapaxes(-1, -2) * scale, axis=-2) @ v
-
-    engine.replace(F, "attention", lambda _: wrong_axis)
-
-
-def keys_as_values(engine):
-    """the average is taken of the keys, not of the values"""
-    engine.replace(F, "attention", lambda attention: lambda q, k, v, **o: attention(q, k, k + 0 * v, **o))
-
-
-def rule_without_sum(engine):
-    """the derivative rule forgets that the weights of a row sum to one"""
-
-    def backward(self, dout):
-        q, k, v, out, lse = self.saved
-        return self.kernels.attention_backward(dout, q, k, v, 0 * out, lse, *self.options)
-
-    engine.replace(F.Attention, "backward", lambda _: backward)
-
-
-def one_head_for_all(engine):
-    """the layer's second head looks where its first one looks"""
-
-    def change(attention):
-        return lambda q, k, v, **o: attention(*(a[:, np.zeros(q.shape[1], int)] for a in (q, k)), v, **o)
-
-    engine.replace(F, "attention", change)
 
 
 # %% [markdown]
@@ -361,19 +281,29 @@ def one_head_for_all(engine):
 # explains; a wrong shape; a layer that looks at itself differently than at an equal stranger.
 #
 # **Experiment.** The loop, the layer and the root of $d$, as prepared above.
+#
+# A check that cannot fail proves nothing. So there are six engines with one mistake each (`lessons/faults`); under each
+# the trial has to fail.
 
 
 # %%
 @lesson.trial(
     "attention-shape",
     "Attention of y over x is softmax(Q_y K_x^T / sqrt(d)) V_x, of shape n_y x d; self-attention is the case y = x.",
-    controls=[scale_off, scale_by_d, softmax_over_queries, keys_as_values, rule_without_sum, one_head_for_all],
+    controls=[
+        faults.scale_off,
+        faults.scale_by_d,
+        faults.softmax_over_queries,
+        faults.keys_as_values,
+        faults.rule_without_sum,
+        faults.heads_tied,
+    ],
 )
 def attention_shape(trial):
     values, gradients = compare_with_the_loop(trial)
     compare_the_layer(trial)
     check_the_root(trial)
-    draw_the_shapes(trial)
+    show_the_shapes(trial)
     return "proved", (
         f"values within {values:.1%} and gradients within {gradients:.1%} of the rounding bound of the loop's; "
         "self-attention equals x over x bit for bit; the root keeps the variance of scores at 1"

@@ -12,19 +12,18 @@
 # Run it: `python lessons/03_square_mask.py [--backend NAME] [--full]`; add `--break mask-off` to see a check fail.
 
 # %%
-import contextlib
 import math
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import autograd.functional as F
 import kernels
 from autograd import Tensor, no_grad
-from lessons.harness import style
-from lessons.harness.trial import Engine, Lesson
+from lessons import faults
+from lessons.faults.masks import masked_softmax, scores_of
+from lessons.figures import square_mask as figures
+from lessons.harness.trial import Lesson
 from minitransformer import LanguageModel, Translator
-from minitransformer.layers import EncoderLayer, MultiheadAttention
 from minitransformer.optim import Adam
 
 lesson = Lesson(__file__)
@@ -70,74 +69,7 @@ def language_model_jacobian(depth, T):
 #
 # The first leaves the mask out. The second applies it *after* the softmax, a mistake found in several student reports:
 # the forbidden weights are set to zero, but they have already taken part in the sum that the others were divided by.
-# The third lets each position see one too many, the fourth not far enough.
-
-
-# %%
-def scores_of(q, k):
-    """Scaled scores (B, H, T, S), and how far key s lies behind query t."""
-    T, S = q.shape[2], k.shape[2]
-    return q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5, np.arange(T)[:, None] - np.arange(S)
-
-
-def masked_softmax(scores, visible, stand_in=-np.inf):
-    """The softmax of the scores with something in place of what must not be seen."""
-    hidden = Tensor(np.full(scores.shape, stand_in, dtype=scores.dtype))
-    return F.softmax(F.where(np.broadcast_to(visible, scores.shape), scores, hidden))
-
-
-def mask_off(engine):
-    """attention ignores the mask"""
-    engine.replace(F, "attention", lambda f: lambda q, k, v, **o: f(q, k, v, **o | {"is_causal": False}))
-
-
-def mask_after_softmax(engine):
-    """forbidden weights are set to zero after the softmax, whose sum they have entered already"""
-
-    def change(attention):
-        def run(q, k, v, is_causal=False, **options):
-            if not is_causal:
-                return attention(q, k, v, **options)
-            scores, behind = scores_of(q, k)
-            return (F.softmax(scores) * Tensor((behind >= 0).astype(q.dtype))) @ v
-
-        return run
-
-    engine.replace(F, "attention", change)
-
-
-def one_too_many(engine):
-    """the mask begins one column too late: each position sees the next one"""
-
-    def change(attention):
-        return lambda q, k, v, is_causal=False, **o: attention(q, k, v, is_causal, **o | {"query_offset": 1})
-
-    engine.replace(F, "attention", change)
-
-
-def short_sighted(engine):
-    """each position sees itself and its neighbour, and nothing before"""
-
-    def change(_):
-        def run(q, k, v, **_):
-            scores, behind = scores_of(q, k)
-            return masked_softmax(scores, (behind >= 0) & (behind <= 1)) @ v
-
-        return run
-
-    engine.replace(F, "attention", change)
-
-
-@contextlib.contextmanager
-def broken_by(control):
-    """The engine with one mistake, for a picture of what it does."""
-    engine = Engine()
-    try:
-        control(engine)
-        yield
-    finally:
-        engine.restore()
-
+# The third lets each position see one too many, the fourth not far enough. All are in `lessons/faults/masks.py`.
 
 # %% [markdown]
 # ## First trial: no influence from the future
@@ -174,34 +106,21 @@ def changed_bits(depth, dtype, T, cuts, words=11):
 
 
 # %%
-def heat_map(ax, J, title, xlabel, ylabel=""):
-    """The largest slope of each pair of positions.   J (T, V, S, C)"""
-    size = np.abs(J).max(axis=(1, 3))
-    with np.errstate(divide="ignore"):
-        image = ax.imshow(np.ma.masked_invalid(np.log10(size)), vmin=-4, vmax=0.5)
-    ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
-    ax.set(xticks=range(0, size.shape[1], 3), yticks=range(0, size.shape[0], 3))
-    return image
-
-
-def draw_jacobians(trial, T=10):
-    figure, axes = plt.subplots(2, 3, figsize=(7.6, 5.4), sharex=True, sharey=True)
-    for ax, depth in zip(axes[0], (1, 2, 4), strict=True):
-        heat_map(ax, language_model_jacobian(depth, T), f"{depth} layer{'s'[: depth > 1]}", "")
-    for ax, control in zip(axes[1], (mask_off, mask_after_softmax, one_too_many), strict=True):
-        with broken_by(control):
-            image = heat_map(ax, language_model_jacobian(2, T), control.__name__.replace("_", " "), "depends on word s")
-    for ax, name in zip(axes[:, 0], ("sound engine", "broken engines"), strict=True):
-        ax.set_ylabel(f"{name}\nscores at t")
-    figure.colorbar(image, ax=axes, shrink=0.7, label="largest slope, $\\log_{10}$")
-    trial.show(figure, "jacobians", "White is exactly zero: above, nothing flows from the future; below, it does")
+def show_jacobians(trial, T=10):
+    sound = {f"{depth} layer{'s'[: depth > 1]}": language_model_jacobian(depth, T) for depth in (1, 2, 4)}
+    broken = {}
+    for fault in (faults.mask_off, faults.mask_after_softmax, faults.one_too_many):
+        with faults.broken(fault):
+            broken[fault.__name__.replace("_", " ")] = language_model_jacobian(2, T)
+    caption = "White is exactly zero: above, nothing flows from the future; below, it does"
+    trial.show(figures.jacobians(sound, broken), "jacobians", caption)
 
 
 # %%
 @lesson.trial(
     "mask-causal",
     "Setting scores of later positions to minus infinity makes each position depend on itself and earlier ones only.",
-    controls=[mask_off, mask_after_softmax, one_too_many, short_sighted],
+    controls=[faults.mask_off, faults.mask_after_softmax, faults.one_too_many, faults.short_sighted],
 )
 def mask_causal(trial):
     depths, zeros, alive = range(1, 5), 0, 0
@@ -224,7 +143,7 @@ def mask_causal(trial):
             f"{name}: {without_effect} of {cuts * len(bits)} cuts change nothing behind (0 expected)",
         )
         zeros, alive = zeros + total, alive + pairs
-    draw_jacobians(trial)
+    show_jacobians(trial)
     backends = ", ".join(kernels.available())
     return "proved", f"{zeros:,} slopes towards the future are exactly 0.0, {alive} pairs s <= t are not ({backends})"
 
@@ -285,67 +204,15 @@ def guess_every_next_word(model, texts=16):
 
 
 # %% [markdown]
-# The controls of this trial: a mask that does hide the diagonal; the one that begins too late; and a softmax that makes
-# up an answer for the empty row.
-
-
-# %%
-def diagonal_hidden(engine):
-    """a position cannot attend to itself"""
-
-    def change(_):
-        def run(q, k, v, **_):
-            scores, behind = scores_of(q, k)
-            some_key = behind == behind.min()  # for row 0, whose result is then thrown away, to keep 0/0 out
-            rows = Tensor((np.arange(q.shape[2]) > 0).astype(q.dtype)[:, None])
-            return masked_softmax(scores, (behind > 0) | some_key) @ v * rows
-
-        return run
-
-    engine.replace(F, "attention", change)
-
-
-def empty_row_answered(engine):
-    """the softmax of nothing but minus infinity gives equal weights"""
-
-    def change(softmax):
-        return lambda x: np.where(np.isneginf(x).all(axis=1, keepdims=True), 1 / x.shape[1], softmax(x))
-
-    engine.replace(kernels.current(), "softmax", change)
-
-
-# %%
-def draw_masks(trial, *weights):
-    titles = "the engine's mask", "diagonal hidden", "diagonal hidden,\n-1e9 for $-\\infty$"
-    figure, axes = plt.subplots(1, 3, figsize=(7.6, 2.9))
-    for ax, title, matrix in zip(axes, titles, weights, strict=True):
-        ax.imshow(np.nan_to_num(matrix), cmap="Greys", vmin=0, vmax=1)
-        ax.set(title=title, xlabel="looks at s", xticks=range(6), yticks=range(6))
-        for (t, s), p in np.ndenumerate(matrix):
-            text = "0/0" if np.isnan(p) else f"{p:.2f}".lstrip("0") if p else ""
-            ax.text(s, t, text, ha="center", va="center", fontsize=8, color="w" if p > 0.5 else "k")
-    axes[0].set_ylabel("position t")
-    trial.show(
-        figure, "diagonal", "Attention weights; blank is exactly zero. Without the diagonal the first row is empty"
-    )
-
-
-def draw_noise(trial, curves):
-    figure, ax = plt.subplots(figsize=(6.4, 3.4))
-    for name, losses in curves.items():
-        ax.plot(losses, label=name)
-    ax.axhline(math.log(WORDS), color=style.GREY, lw=1, ls=":")
-    ax.text(len(losses), math.log(WORDS) - 0.03, f"ln {WORDS}", va="top", fontsize=10, color=style.GREY)
-    ax.set(xlabel="training step", ylabel="loss on pure noise (nats)", ylim=(0, None))
-    figure.legend(loc="outside upper center", ncols=2)
-    trial.show(figure, "noise", "Noise cannot be predicted: whoever gets below ln V has seen the answer")
+# The broken engines of this trial: a mask that does hide the diagonal; the one that begins too late; and a softmax that
+# makes up an answer for the empty row.
 
 
 # %%
 @lesson.trial(
     "mask-diagonal",
     "The mask hides the diagonal too: a position may not attend to itself.",
-    controls=[diagonal_hidden, one_too_many, empty_row_answered],
+    controls=[faults.diagonal_hidden, faults.one_too_many, faults.empty_row_answered],
 )
 def mask_diagonal(trial):
     T = 6
@@ -375,15 +242,25 @@ def mask_diagonal(trial):
     below = int((cost < floor - 64 * np.finfo(float).eps).sum())
     trial.check(below == 0, f"{below} of {cost.size} trained guesses cost less than ln {WORDS} (0 expected)")
     curves = {"mask as it is, next word as target": losses}
-    for name, control in (("mask one column too late", one_too_many), ("mask after the softmax", mask_after_softmax)):
-        with broken_by(control):
+    for name, fault in (
+        ("mask one column too late", faults.one_too_many),
+        ("mask after the softmax", faults.mask_after_softmax),
+    ):
+        with faults.broken(fault):
             leaky, curves[name] = train_on_noise(shifted=True)
             cheated = int((guess_every_next_word(leaky)[1] < floor / 2).sum())
         trial.check(cheated > cost.size // 2, f"{name}: {cheated} of {cost.size} guesses cost less than half of it")
     curves["target not shifted: the input itself"] = copied = train_on_noise(shifted=False)[1]
     trial.check(copied[-1] < floor / 10, f"targets not shifted: copying oneself ends at a loss of {copied[-1]:.3f}")
-    draw_masks(trial, sound, strict, stand_in)
-    draw_noise(trial, curves)
+    shown = {
+        "the engine's mask": sound,
+        "diagonal hidden": strict,
+        "diagonal hidden,\n-1e9 for $-\\infty$": stand_in,
+    }
+    caption = "Attention weights; blank is exactly zero. Without the diagonal the first row is empty"
+    trial.show(figures.masks(shown), "diagonal", caption)
+    caption = "Noise cannot be predicted: whoever gets below ln V has seen the answer"
+    trial.show(figures.noise(curves, WORDS), "noise", caption)
     return "refuted", (
         f"without the diagonal row 0 has nothing to see ({lost} weights are 0/0); the word to be guessed changes no "
         f"bit of {cost.size} predictions, none of which beats ln {WORDS}"
@@ -410,56 +287,17 @@ def mask_diagonal(trial):
 
 
 # %%
-def encoder_masked(engine):
-    """the encoder cannot look ahead in the source"""
-    engine.replace(EncoderLayer, "forward", lambda f: lambda self, x, **o: f(self, x, **o | {"is_causal": True}))
-
-
-def across(change):
-    """Breaks attention to the memory, and leaves self-attention alone."""
-
-    def forward(original):
-        def run(self, x, memory=None, **options):
-            return original(self, x, **options) if memory is None else change(original, self, x, memory, options)
-
-        return run
-
-    return forward
-
-
-def cross_masked(engine):
-    """the decoder sees the source only as far as it has written itself"""
-    change = across(lambda f, self, x, memory, o: f(self, x, memory, **o | {"is_causal": True}))
-    engine.replace(MultiheadAttention, "forward", change)
-
-
-def cross_off(engine):
-    """the decoder never looks at the source"""
-    change = across(lambda f, self, x, memory, o: f(self, x, memory, **o) * 0.0)
-    engine.replace(MultiheadAttention, "forward", change)
-
-
-def padding_seen(engine):
-    """what stands behind the end of the source is attended to"""
-    engine.replace(F, "attention", lambda f: lambda q, k, v, **o: f(q, k, v, **o | {"key_lengths": None}))
-
-
-# %%
-def draw_translator(trial, *jacobians):
-    titles = "source to memory", "memory to scores", "target to scores"
-    sides = ("source word", "memory at"), ("memory at", "scores at t"), ("target word", "scores at t")
-    figure, axes = plt.subplots(1, 3, figsize=(8.4, 3))
-    for ax, title, (x, y), J in zip(axes, titles, sides, jacobians, strict=True):
-        image = heat_map(ax, J.transpose(0, 2, 1, 3), title, x, y)
-    figure.colorbar(image, ax=axes, shrink=0.8, label="largest slope, $\\log_{10}$")
-    trial.show(figure, "translator", "Who influences whom in a translator; white is exactly zero")
-
-
-# %%
 @lesson.trial(
     "decoder-mask",
     "The decoder sees the previous target words and the whole source.",
-    controls=[mask_off, mask_after_softmax, encoder_masked, cross_masked, cross_off, padding_seen],
+    controls=[
+        faults.mask_off,
+        faults.mask_after_softmax,
+        faults.encoder_masked,
+        faults.cross_masked,
+        faults.cross_off,
+        faults.padding_seen,
+    ],
 )
 def decoder_mask(trial):
     S, T = (11, 9) if lesson.full else (7, 6)
@@ -490,7 +328,11 @@ def decoder_mask(trial):
     trial.check(
         real == 0, f"{real} of {(S - 2) * T} pairs of real source words and outputs have no influence (0 expected)"
     )
-    draw_translator(trial, reading, looking, own)
+    trial.show(
+        figures.translator(reading, looking, own),
+        "translator",
+        "Who influences whom in a translator; white is exactly zero",
+    )
     return "proved", (
         f"{own[later].size:,} slopes towards later target words are exactly 0.0; all {(~later).sum()} pairs s <= t, "
         f"all {T * S} of outputs and memory and all {S * S} of memory and source have influence"

@@ -12,15 +12,15 @@
 # %%
 import math
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor, no_grad
-from lessons.harness import style
+from lessons import faults
+from lessons.faults.positions import random_numbers, sine_table, unpaired_table
+from lessons.figures import positional_encoding as figures
 from lessons.harness.trial import Lesson
 from minitransformer import Bert, Classifier, LanguageModel, positions
-from minitransformer.models.base import TokenEmbedding
 from minitransformer.optim import Adam
 from minitransformer.positions import Positions
 
@@ -129,38 +129,6 @@ def train_on_order(model):
 
 
 # %%
-def early_keys_preferred(engine):
-    """attention counts the values of early keys more than those of late ones"""
-
-    def change(attention):
-        def run(q, k, v, **options):
-            return attention(q, k, v * Tensor(np.linspace(1.1, 0.9, v.shape[2], dtype=v.dtype)[:, None]), **options)
-
-        return run
-
-    engine.replace(F, "attention", change)
-
-
-def encoding_stays(engine):
-    """the waves are added even where they were turned off"""
-
-    def forward(self, length, starts=None):
-        return Tensor(positions.positional_encoding(length, self.weight.shape[1]).astype(self.weight.dtype))
-
-    engine.replace(Positions, "forward", lambda _: forward)
-
-
-def encoding_off(engine):
-    """the waves never reach the words"""
-    engine.replace(Positions, "forward", lambda f: lambda self, length, starts=None: f(self, length, starts) * 0.0)
-
-
-def mask_off(engine):
-    """attention ignores the causal mask"""
-    engine.replace(F, "attention", lambda f: lambda q, k, v, **o: f(q, k, v, **o | {"is_causal": False}))
-
-
-# %%
 def attention_moves(rng, n=33, d=8):
     """How far shuffling keys and values moves attention, in units of the bound."""
     q, k, v = (rng.standard_normal((n, d)) for _ in range(3))
@@ -184,26 +152,11 @@ def stack_moves(scores, build, depth, rng, shuffle, encoded=False, words=9, T=12
     return np.abs(after - before).max() / (32 * 2.0**-29 * np.abs(scores(coarse, ids) - scores(exact, ids)).max())
 
 
-def draw_order(trial, results):
-    figure, ax = plt.subplots(figsize=(6.8, 2.3))
-    for place, (right, asked) in enumerate(results.values()):
-        good = 2 * right > asked
-        ax.barh(place, right / asked, color=style.BLUE if good else style.ORANGE, hatch="" if good else "//", ec="w")
-        ax.text(right / asked + 0.01, place, f"{right} of {asked}", va="center", fontsize=9)
-    ax.axvline(0.5, color=style.GREY, lw=1, ls=":")
-    ax.set(
-        yticks=range(len(results)), yticklabels=results, xlim=(0, 1.17), xlabel="right answers to: did a come before b?"
-    )
-    ax.set_xticks([0, 0.5, 1], ["0", "half", "all"])
-    ax.invert_yaxis()
-    trial.show(figure, "order", "Four trained models: waves or a causal mask with two layers make order visible")
-
-
 # %%
 @lesson.trial(
     "pe-needed",
     "Without positional encoding a transformer cannot see the order of its words.",
-    controls=[early_keys_preferred, encoding_stays, encoding_off, mask_off],
+    controls=[faults.early_keys_preferred, faults.encoding_stays, faults.encoding_off, faults.mask_off],
 )
 def pe_needed(trial):
     rng = np.random.default_rng(4)
@@ -233,7 +186,8 @@ def pe_needed(trial):
     trial.check(
         causal_right > 0.95 * asked, f"trained without encoding, causal, 2 layers: {causal_right} of {asked} right"
     )
-    draw_order(trial, results)
+    caption = "Four trained models: waves or a causal mask with two layers make order visible"
+    trial.show(figures.order(results), "order", caption)
     return "sharpened", (
         f"true of full attention (moved by {max(full):.2g} of rounding, {blind} of {asked} right); "
         f"a causal mask lets order in from the second layer on: {causal_right} of {asked} right without any encoding"
@@ -262,39 +216,10 @@ def pe_needed(trial):
 
 
 # %%
-def appended(engine):
-    """waves stand beside the word vectors instead of being added"""
-
-    def change(original):
-        def forward(self, ids, starts=None):
-            words, table = original(self, ids, starts), self.positions(ids.shape[1], starts)
-            return F.concatenate([words, words * 0.0 + table], axis=-1)
-
-        return forward
-
-    engine.replace(TokenEmbedding, "forward", change)
-
-
-def multiplied(engine):
-    """waves are multiplied with the word vectors"""
-
-    def forward(self, ids, starts=None):
-        return F.embedding(self.weight, ids) * self.scale * self.positions(ids.shape[1], starts)
-
-    engine.replace(TokenEmbedding, "forward", lambda _: forward)
-
-
-def encoding_learned(engine):
-    """the table is made of trainable numbers"""
-    engine.replace(
-        Positions, "__init__", lambda f: lambda self, length, width, kind, **o: f(self, length, width, "learned", **o)
-    )
-
-
 @lesson.trial(
     "pe-added",
     "The encoding has the embedding's width and is added (not appended).",
-    controls=[appended, multiplied, encoding_learned],
+    controls=[faults.encoding_appended, faults.encoding_multiplied, faults.positions_learned],
 )
 def pe_added(trial):
     V, C, T, L, rng = 11, 24, 9, 2, np.random.default_rng(6)
@@ -384,65 +309,10 @@ def best_matrix(table, k):
 
 
 # %%
-def angles_by_column(n, C):
-    return np.arange(n)[:, None] / 10000.0 ** (np.arange(C) / C)
-
-
-def sine_table(n, C):
-    return np.sin(angles_by_column(n, C))
-
-
-def random_table_of(n, C):
-    return np.random.default_rng(8).standard_normal((n, C)) / math.sqrt(2)  # waves have mean square 1/2 too
-
-
-def unpaired_table(n, C):
-    angle = angles_by_column(n, C)
-    return np.where(np.arange(C) % 2 == 0, np.sin(angle), np.cos(angle))
-
-
-def sine_only(engine):
-    """the table has sines only"""
-    engine.replace(positions, "positional_encoding", lambda _: sine_table)
-
-
-def random_table(engine):
-    """the table is random"""
-    engine.replace(positions, "positional_encoding", lambda _: random_table_of)
-
-
-def unpaired(engine):
-    """the sine and the cosine of a pair have different frequencies"""
-    engine.replace(positions, "positional_encoding", lambda _: unpaired_table)
-
-
-# %%
-def draw_waves(trial, table, products, tables):
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.3), width_ratios=[1.2, 1, 1.1])
-    image = axes[0].imshow(table[:100].T, cmap=style.DIVERGING, aspect="auto", vmin=-1, vmax=1)
-    axes[0].set(title="the table", xlabel="position", ylabel="column")
-    figure.colorbar(image, ax=axes[0], pad=0.02)
-    n = len(products)
-    for p in (n // 4, n // 2):
-        reach = np.arange(-n // 4, n // 4)
-        axes[1].plot(reach, products[p, p + reach], label=f"p = {p}")
-    axes[1].set(title="$PE(p) \\cdot PE(q)$", xlabel="distance q - p")
-    axes[1].legend(loc="upper right")
-    shifts = np.unique(np.geomspace(1, 128, 20).astype(int))
-    for name, other in tables.items():
-        axes[2].loglog(shifts, [best_matrix(other, k)[1] for k in shifts], marker="o", ms=3, label=name)
-    axes[2].set(title="error of the best matrix (rms)", xlabel="shift k", ylim=(1e-17, 30))
-    axes[2].legend(loc="center right")
-    trial.show(
-        figure, "waves", "The waves; their dot products, which know distances only; and what a matrix cannot shift"
-    )
-
-
-# %%
 @lesson.trial(
     "pe-linear",
     "For every k there is one matrix M_k with PE(pos + k) = M_k PE(pos) for all pos.",
-    controls=[sine_only, random_table, unpaired],
+    controls=[faults.sine_only, faults.random_table, faults.waves_unpaired],
 )
 def pe_linear(trial):
     n, C = 2048, 8
@@ -455,7 +325,7 @@ def pe_linear(trial):
     bound = (np.linalg.norm(rounding(n, C)) * math.sqrt(n) + n * EPS * math.sqrt(n * C)) / smallest
     off = max(np.abs(M - rotation(k, C)).max() for k, (M, _) in fits.items()) / bound
     trial.check(off <= 1, f"and it is the rotation: {off:.2g} of the bound away for k = {', '.join(map(str, shifts))}")
-    others = {"sines only": sine_table(n, C), "random": random_table_of(n, C), "unpaired": unpaired_table(n, C)}
+    others = {"sines only": sine_table(n, C), "random": random_numbers(n, C), "unpaired": unpaired_table(n, C)}
     least = {name: min(best_matrix(other, k)[1] for k in shifts) for name, other in others.items()}
     trial.check(
         min(least.values()) > 0.1,
@@ -496,7 +366,10 @@ def pe_linear(trial):
     toeplitz = 2 * EPS * (2 * n * frequencies(C).sum() + 2.5 * C + C * C / 4)
     trial.check(spread <= toeplitz, f"PE(p) PE(q) varies by {spread:.1e} at fixed p - q ({toeplitz:.1e} allowed)")
     tables = {"engine's table": positions.positional_encoding(n, 8)} | {k: other[:n] for k, other in others.items()}
-    draw_waves(trial, table, products, tables)
+    shifts = np.unique(np.geomspace(1, 128, 20).astype(int))
+    remains = {name: [best_matrix(other, k)[1] for k in shifts] for name, other in tables.items()}
+    caption = "The waves; their dot products, which know distances only; and what a matrix cannot shift"
+    trial.show(figures.waves(table, products, shifts, remains), "waves", caption)
     return "proved", (
         f"M_k PE(p) = PE(p+k) for {pairs:,} pairs to {max(worst, back):.2g} of the rounding bound; least squares finds "
         f"M_k by itself; without cosines the best matrix is off by {least['sines only']:.2f}"
@@ -534,38 +407,11 @@ def exact_distances(table):
     return np.array([math.fsum((a - b) ** 2) for i, a in enumerate(table) for b in table[:i]])
 
 
-def repeating(engine):
-    """positions repeat after 100"""
-    engine.replace(positions, "positional_encoding", lambda f: lambda n, C: f(min(n, 100), C)[np.arange(n) % 100])
-
-
-# %%
-def draw_neighbours(trial, n=160, C=16):
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.3), width_ratios=[1.6, 1])
-    tables = {"sine and cosine": positions.positional_encoding(n, C), "sines only": sine_table(n, C)}
-    for name, table in tables.items():
-        axes[0].plot(np.linalg.norm(np.diff(table, axis=0), axis=1), label=name)
-    axes[0].set(title=f"how far apart neighbours are, width {C}", xlabel="position p", ylabel="|PE(p+1) - PE(p)|")
-    axes[0].set_ylim(0, 1.5)
-    axes[0].legend(loc="upper right", ncols=2)
-    clock = positions.positional_encoding(23, 2)
-    turn = np.linspace(0, 2 * np.pi, 200)
-    axes[1].plot(np.cos(turn), np.sin(turn), color=style.GREY, lw=0.8, ls="-")
-    axes[1].plot(clock[:, 1], clock[:, 0], "o", color=style.BLUE, ms=3.5)
-    axes[1].plot(clock[[0, 22], 1], clock[[0, 22], 0], "o--", color=style.RED, ms=6, lw=1)
-    for p, side in ((0, "left"), (22, "right")):
-        axes[1].text(clock[p, 1] * 1.12, 0, str(p), ha=side, va="center")
-    axes[1].set(
-        title="positions 0 to 22, fastest wave", xlabel="cosine", ylabel="sine", aspect="equal", xlim=(-1.5, 1.5)
-    )
-    trial.show(figure, "neighbours", "Only pairs separate neighbours evenly; by its sine alone 22 could be 0")
-
-
 # %%
 @lesson.trial(
     "pe-distinct",
     "Different positions get distinguishable codes, and alternating sine and cosine makes them more contrasted.",
-    controls=[repeating, sine_only, random_table],
+    controls=[faults.positions_repeat, faults.sine_only, faults.random_table],
 )
 def pe_distinct(trial):
     n, C = (2000, 512) if lesson.full else (512, 200)
@@ -601,7 +447,10 @@ def pe_distinct(trial):
     trial.check(
         near < 0.01 and far > 1.99, f"positions 0 and 22 on one hand: sine {near:.4f} apart, with cosine {far:.4f}"
     )
-    draw_neighbours(trial)
+    tables = {"sine and cosine": positions.positional_encoding(160, 16), "sines only": sine_table(160, 16)}
+    gaps = {name: np.linalg.norm(np.diff(table, axis=0), axis=1) for name, table in tables.items()}
+    caption = "Only pairs separate neighbours evenly; by its sine alone 22 could be 0"
+    trial.show(figures.neighbours(gaps, clock, width=16), "neighbours", caption)
     return "sharpened", (
         f"closest of {len(distances):,} pairs {nearest:.3f} apart; alternation changes none of {equal} distances; what "
         f"matters is that a sine has its cosine: without, neighbours lie {sines.min():.2f} to {sines.max():.2f} apart"

@@ -12,16 +12,16 @@
 # %%
 import time
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import autograd.functional as F
 from autograd import AutogradError, Tensor, no_grad, tape
 from kernels.contract import CONTRACT
-from lessons import convolution, recurrent
-from lessons.harness import style
+from lessons import faults, sequence_layers
+from lessons.figures import complexity as figures
 from lessons.harness.trial import Lesson
 from minitransformer.app.tables import table
+from minitransformer.config import Config
 from minitransformer.layers import EncoderLayer, MultiheadAttention
 from minitransformer.module import Init
 
@@ -140,53 +140,11 @@ def overtakes(layer, n):
         n += 1
 
 
-def draw_crossings(widths, layer, block):
-    figure, axes = plt.subplots()
-    d = np.array([3, 3000])
-    axes.fill_between(d, 1, 2 * d, color=style.BLUE, alpha=0.12, lw=0)
-    axes.fill_between(d, 6 * d, 2e4, color=style.ORANGE, alpha=0.18, lw=0)
-    axes.loglog(d, 2 * d, color=style.BLUE, ls="-", label="attention layer: n = 2d")
-    axes.loglog(d, 6 * d, color=style.RED, ls="--", label="whole block, feed-forward width 4d: n = 6d")
-    axes.loglog(widths, layer, "o", color=style.BLUE, label="found by counting")
-    axes.loglog(widths, block, "s", color=style.RED, label="found by counting")
-    for n, width, name in ((512, 200, "lab 1   "), (512, 768, "   BERT base"), (1024, 768, "   GPT-2 small")):
-        axes.plot(width, n, "*", color=style.GREY, ms=10)
-        axes.text(width, n, name, ha="right" if name[0] != " " else "left", va="center", fontsize=9)
-    axes.text(20, 7, "matrices do most\nof the work: n d²", ha="left")
-    axes.text(5, 2500, "pairs of positions do most of the work: n² d", ha="left")
-    axes.set(xlabel="width d", ylabel="length n", xlim=(3, 3000), ylim=(4, 9000))
-    axes.legend(loc="lower right", fontsize=8.5, title="both do the same amount")
-    return figure
-
-
-def one_key_after_another(engine):
-    "attention walks along the keys, each sum waiting for the one before"
-
-    def walking(q, k, v, **_options):
-        total, norm = v[:, :, :1] * 0, q[..., :1] * 0
-        for s in range(k.shape[2]):
-            weight = F.exp(F.sum(q * k[:, :, s : s + 1], axis=-1, keepdims=True) * q.shape[-1] ** -0.5)
-            total, norm = total + weight * v[:, :, s : s + 1], norm + weight
-        return total / norm
-
-    engine.replace(F, "attention", lambda _attention: walking)
-
-
-def later_positions_hidden(engine):
-    "attention is causal: nobody sees what comes later"
-    engine.replace(F, "attention", lambda attention: lambda q, k, v, **_options: attention(q, k, v, is_causal=True))
-
-
-def matrices_for_free(engine):
-    "the engine's price list says that a linear layer costs nothing"
-    engine.replace(CONTRACT["linear"], "flops", lambda _formula: "0")
-
-
 # %%
 @lesson.trial(
     "cost-self-attention",
     "Self-attention takes O(n² d) operations, O(1) sequential steps, and paths of length O(1).",
-    controls=[one_key_after_another, later_positions_hidden, matrices_for_free],
+    controls=[faults.one_key_after_another, faults.causal_forced, faults.matrices_for_free],
 )
 def cost_self_attention(trial):
     layers = [attention_layer(n, d) for n, d in ((4, 3), (7, 6), (12, 4), (20, 8))]
@@ -208,10 +166,10 @@ def cost_self_attention(trial):
     layer = [overtakes(lambda n, d=d: attention_layer(n, d)[1], d) for d in widths]
     text = f"attention proper overtakes its projections at n = {layer} for d = {list(widths)} (2d - 1 expected)"
     trial.check(layer == [2 * d - 1 for d in widths], text)
-    blocks = {d: EncoderLayer(d, 1, 4 * d, init=Init(0, "float64")) for d in widths}
+    blocks = {d: EncoderLayer(Config(d_model=d, n_heads=1, d_ff=4 * d), init=Init(0, "float64")) for d in widths}
     block = [overtakes(lambda n, d=d: blocks[d](leaf(1, n, d)), 5 * d) for d in widths]
     trial.note(f"in a whole block with feed-forward width 4d it overtakes at n = {block}: about 6d")
-    trial.show(draw_crossings(widths, layer, block), "crossings", "Which part of a layer does most of the work.")
+    trial.show(figures.crossings(widths, layer, block), "crossings", "Which part of a layer does most of the work.")
     findings["self-attention"] = (written(count[:2]), depths.pop(), f"1 layer ({ways.pop()} steps)")
     evidence = f"{written(count)} operations; the n d² of the projections is the larger term up to n = 2d - 2"
     return "sharpened" if count[0] else "proved", f"{evidence}; depth and path are constant"
@@ -244,7 +202,8 @@ def recurrent_layer(n, d, kind, directions=1):
     for side in (1, -1)[:directions]:
         weights = leaf(rows, d, seed=1), leaf(rows, d, seed=2), leaf(rows), leaf(rows)
         start = (leaf(1, d), leaf(1, d)) if kind == "LSTM" else leaf(1, d)
-        sides.append(recurrent.unroll(getattr(recurrent, CELLS[kind]), inputs[::side], start, *weights)[::side])
+        cell = getattr(sequence_layers, CELLS[kind])
+        sides.append(sequence_layers.unroll(cell, inputs[::side], start, *weights)[::side])
     return inputs, [F.concatenate(both, axis=-1) for both in zip(*sides, strict=True)]
 
 
@@ -266,29 +225,11 @@ def growth(values):
     return added.pop() if len(added) == 1 else None
 
 
-def state_lost(engine):
-    "every step starts from the first state instead of the last one"
-
-    def forgetful(unroll):
-        return lambda cell, steps, *rest: [unroll(cell, [x], *rest)[0] for x in steps]
-
-    engine.replace(recurrent, "unroll", forgetful)
-
-
-def read_again_from_the_start(engine):
-    "every state is computed by reading the sequence again from its start"
-
-    def again(unroll):
-        return lambda cell, steps, *rest: [unroll(cell, steps[: t + 1], *rest)[-1] for t in range(len(steps))]
-
-    engine.replace(recurrent, "unroll", again)
-
-
 # %%
 @lesson.trial(
     "cost-recurrent",
     "A recurrent layer takes O(n d²) operations, O(n) sequential steps, and paths of length O(n).",
-    controls=[state_lost, read_again_from_the_start],
+    controls=[faults.state_lost, faults.read_again_from_the_start],
 )
 def cost_recurrent(trial):
     rows, products = [], {}
@@ -346,7 +287,7 @@ def cost_recurrent(trial):
 
 # %%
 def convolution_layer(n, d, k):
-    return convolution.conv1d(leaf(1, n, d), leaf(d, d, k, seed=1), leaf(d, seed=2), padding="same")
+    return sequence_layers.conv1d(leaf(1, n, d), leaf(d, d, k, seed=1), leaf(d, seed=2), padding="same")
 
 
 def layers_until_connected(n, k, kind):
@@ -357,7 +298,7 @@ def layers_until_connected(n, k, kind):
         for layer in range(1, n + 1):
             step = min(k ** (layer - 1), n) if kind == "dilated" else 1
             padding = "same" if kind == "centred" else step * (k - 1)
-            signal = convolution.conv1d(signal, weight, padding=padding, dilation=step)[:, :n]
+            signal = sequence_layers.conv1d(signal, weight, padding=padding, dilation=step)[:, :n]
             if ((signal.numpy()[:, :, 0] != 0) >= wanted).all():
                 return layer
     return None
@@ -367,22 +308,6 @@ def expected_layers(n, k, kind):
     if kind == "dilated":
         return next(L for L in range(1, n + 1) if k**L >= n)  # the logarithm, in whole numbers
     return -(-(n - 1) // ((k - 1) // 2 if kind == "centred" else k - 1))
-
-
-def draw_paths():
-    figure, axes = plt.subplots()
-    lengths = [2, 3, 5, 9, 17, 33, 65, 128]
-    axes.loglog(lengths, lengths, color=style.GREY, ls=":", label="recurrence: n steps in one layer")
-    for k, kind, text in ((3, "centred", "n - 1"), (9, "centred", "(n - 1) / 4"), (3, "dilated", "log₃ n")):
-        colour, mark = {"n - 1": (style.RED, "o"), "log₃ n": (style.GREEN, "^")}.get(text, (style.ORANGE, "s"))
-        label = f"{'dilated ' * (kind == 'dilated')}convolution, k = {k}: {text}"
-        layers = [layers_until_connected(n, k, kind) for n in lengths]
-        axes.loglog(lengths, layers, color=colour, marker=mark, ls="-", label=label)
-    axes.loglog(lengths, [1] * len(lengths), color=style.BLUE, ls="--", label="self-attention: 1 layer")
-    axes.set(xlabel="length n", ylabel="layers (recurrence: steps)", title="How far apart are the two ends?")
-    axes.set(xticks=[2, 8, 32, 128], xticklabels=[2, 8, 32, 128], yticks=[1, 4, 16, 64], yticklabels=[1, 4, 16, 64])
-    axes.legend()
-    return figure
 
 
 def seconds(run):
@@ -401,76 +326,23 @@ def layers_to_time(n, d):
     kernel, bias, state = leaf(d, d, 3), leaf(d), (leaf(1, d), leaf(1, d))
     return {
         "self-attention": lambda: attention(x),
-        "LSTM": lambda: F.stack(recurrent.unroll(recurrent.lstm_cell, steps, state, *weights), axis=1),
-        "convolution, k = 3": lambda: convolution.conv1d(x, kernel, bias, padding="same"),
+        "LSTM": lambda: F.stack(sequence_layers.unroll(sequence_layers.lstm_cell, steps, state, *weights), axis=1),
+        "convolution, k = 3": lambda: sequence_layers.conv1d(x, kernel, bias, padding="same"),
     }
 
 
-def draw_costs(trial):
-    d, lengths = 64, [16, 32, 64, 128, 256, 512]
-    figure, (counts, times) = plt.subplots(1, 2, figsize=(9.2, 4), sharex=True)
+def counts_and_times(lengths, d):
+    """Operations and seconds, each: name of a layer → one number a length."""
     made = [layers_to_time(n, d) for n in lengths]
-    for name, mark in zip(made[0], "os^", strict=True):
-        counts.loglog(lengths, [tape.cost(layers[name]()).flops for layers in made], marker=mark, label=name)
-        measured = [seconds(layers[name]) for layers in made]
-        times.loglog(lengths, measured, marker=mark, label=name)
-        trial.note(f"{name}: {measured[-1] * 1e3:.1f} ms for n = {lengths[-1]}, d = {d}")
-    counts.axvline(2 * d, color=style.GREY, lw=1, ls=":")
-    counts.text(2 * d, counts.get_ylim()[0] * 1.3, " n = 2d", fontsize=9, color=style.GREY)
-    counts.set(ylabel="operations", title=f"Counted (d = {d})")
-    times.set(ylabel="seconds", title="Measured here")
-    for axes in (counts, times):
-        axes.set(xlabel="length n", xticks=lengths, xticklabels=lengths)
-        axes.minorticks_off()
-    counts.legend()
-    return figure
-
-
-def kernel_padded_with_zeros(engine):
-    "the kernel is widened with zeros: the same numbers come out, for more work"
-
-    def wasteful(conv1d):
-        def wide(weight):
-            zeros = Tensor(np.zeros((*weight.shape[:2], 1)))
-            return F.concatenate([zeros, weight, zeros], axis=2)
-
-        return lambda x, weight, *rest, **options: conv1d(x, wide(weight), *rest, **options)
-
-    engine.replace(convolution, "conv1d", wasteful)
-
-
-def sequence_closed_to_a_ring(engine):
-    "in place of the zeros beyond one end stands the other end"
-
-    def ring(conv1d):
-        def closed(x, weight, bias=None, padding=0, dilation=1):
-            reach = dilation * (weight.shape[-1] - 1)
-            left = reach // 2 if padding == "same" else padding
-            around = np.arange(-left, x.shape[1] - left + reach) % x.shape[1]
-            return conv1d(x[:, around], weight, bias, 0, dilation)
-
-        return closed
-
-    engine.replace(convolution, "conv1d", ring)
-
-
-def dilation_ignored(engine):
-    "the engine's convolution ignores its dilation"
-
-    def contiguous(conv1d):
-        def plain(x, weight, bias=None, padding=0, dilation=1):
-            return conv1d(x, weight, bias, padding if padding == "same" else padding // dilation)
-
-        return plain
-
-    engine.replace(convolution, "conv1d", contiguous)
+    counted = {name: [tape.cost(layers[name]()).flops for layers in made] for name in made[0]}
+    return counted, {name: [seconds(layers[name]) for layers in made] for name in made[0]}
 
 
 # %%
 @lesson.trial(
     "cost-convolution",
     "A convolution takes O(k n d²) operations, O(1) sequential steps, and O(n/k) layers from end to end.",
-    controls=[kernel_padded_with_zeros, sequence_closed_to_a_ring, dilation_ignored],
+    controls=[faults.kernel_padded_with_zeros, faults.sequence_closed_to_a_ring, faults.dilation_ignored],
 )
 def cost_convolution(trial):
     for k in (1, 2, 3, 5, 8):
@@ -486,8 +358,20 @@ def cost_convolution(trial):
         trial.check(
             exact == len(cases), f"{kind} kernels: {exact} of {len(cases)} stacks are as deep as the formula says"
         )
-    trial.show(draw_paths(), "paths", "Layers until every two positions are connected, measured.")
-    trial.show(draw_costs(trial), "counts_and_times", "Counted operations, and what this machine makes of them.")
+    lengths = [2, 3, 5, 9, 17, 33, 65, 128]
+    stacks = {
+        "convolution, k = 3: n - 1": (3, "centred"),
+        "convolution, k = 9: (n - 1) / 4": (9, "centred"),
+        "dilated convolution, k = 3: log₃ n": (3, "dilated"),
+    }
+    deep = {name: [layers_until_connected(n, *kind) for n in lengths] for name, kind in stacks.items()}
+    trial.show(figures.paths(lengths, deep), "paths", "Layers until every two positions are connected, measured.")
+    d, lengths = 64, [16, 32, 64, 128, 256, 512]
+    counted, times = counts_and_times(lengths, d)
+    for name, measured in times.items():
+        trial.note(f"{name}: {measured[-1] * 1e3:.1f} ms for n = {lengths[-1]}, d = {d}")
+    figure = figures.counts_and_times(lengths, d, counted, times)
+    trial.show(figure, "counts_and_times", "Counted operations, and what this machine makes of them.")
     findings["convolution"] = ("2 k n d²", depths.pop(), "⌈(n-1) / ⌊k/2⌋⌉ layers, dilated ⌈log_k n⌉")
     return (
         "sharpened",

@@ -12,13 +12,13 @@ import itertools
 import math
 import time
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor, no_grad, tape
 from kernels.contract import CONTRACT
-from lessons.harness import style
+from lessons import faults
+from lessons.figures import heads as figures
 from lessons.harness.trial import Lesson
 from minitransformer.app.tables import table
 from minitransformer.layers import Embedding, Linear, MultiheadAttention
@@ -61,78 +61,21 @@ def written_out(layer, x):
     return layer.out_proj((p @ v).transpose(0, 2, 1, 3).reshape(x.shape))
 
 
-def draw_work():
-    n, d = 128, 64
-    heads = [1, 2, 4, 8, 16, 32, 64]
-    layers = [layer_and_input(d, h, n, "float32") for h in heads]
-    parts = [work(written_out(*each)) for each in layers]
-    products = np.array([part["linear"] + part["matmul"] for part in parts]) / 1e6
-    others = np.array([part["softmax"] + part["multiply"] for part in parts]) / 1e6
-    figure, (counts, times) = plt.subplots(1, 2, figsize=(9.2, 3.8))
-    names = [str(h) for h in heads]
-    counts.bar(names, products, color=style.BLUE, label="matrix products")
-    counts.bar(names, others, bottom=products, color=style.ORANGE, hatch="//", ec="white", label="softmax and scaling")
-    counts.set(xlabel="heads h", ylabel="million operations", title=f"Counted (n = {n}, d = {d})")
-    counts.set_ylim(0, 1.25 * (products + others).max())
-    counts.legend(loc="upper left")
-    measured = []
+def milliseconds(layer, x):
+    """The shortest of six runs."""
+    stamps = [time.perf_counter()]
     with no_grad():
-        for layer, x in layers:
-            stamps = [time.perf_counter()]
-            for _ in range(6):
-                layer(x)
-                stamps.append(time.perf_counter())
-            measured.append(1e3 * min(np.diff(stamps)))
-    times.bar(names, measured, color=style.GREY)
-    times.set(xlabel="heads h", ylabel="milliseconds", title="Measured here, fused kernel")
-    return figure
-
-
-def bias_for_each_head(engine):
-    "every head brings d weights of its own"
-
-    def greedy(init):
-        def more(self, embed_dim, num_heads, *rest, **options):
-            init(self, embed_dim, num_heads, *rest, **options)
-            self.more = Init().constant(0, num_heads, embed_dim)
-
-        return more
-
-    engine.replace(MultiheadAttention, "__init__", greedy)
-
-
-def every_head_projects_all(engine):
-    "each head computes the projections of all heads and keeps its own: the same numbers, for more work"
-
-    def wasteful(project):
-        def apart(self, *arguments):
-            copies = [project(self, *arguments) for _ in range(self.num_heads)]
-            return [
-                F.concatenate([c[:, h : h + 1] for h, c in enumerate(q)], axis=1) for q in zip(*copies, strict=True)
-            ]
-
-        return apart
-
-    engine.replace(MultiheadAttention, "_project", wasteful)
-
-
-def one_softmax_for_all(engine):
-    "all heads use the weights of the first"
-
-    def shared(_attention):
-        def attend(q, k, v, **_options):
-            return F.softmax(q[:, :1] @ k[:, :1].swapaxes(2, 3) * q.shape[-1] ** -0.5) @ v
-
-        return attend
-
-    engine.replace(F, "attention", shared)
+        for _ in range(6):
+            layer(x)
+            stamps.append(time.perf_counter())
+    return 1e3 * min(np.diff(stamps))
 
 
 # %%
 @lesson.trial(
     "heads-free",
     "h heads of width d/h cost what one head of width d costs.",
-    controls=[bias_for_each_head, every_head_projects_all, one_softmax_for_all],
+    controls=[faults.bias_for_each_head, faults.every_head_projects_all, faults.heads_tied],
 )
 def heads_free(trial):
     n, widths = 20, (48, 60, 64, 210) if lesson.full else (48, 60)
@@ -163,7 +106,11 @@ def heads_free(trial):
     trial.check(added == len(cases), f"{added} of {len(cases)} fused kernels do (h - 1)(4n² + 2n) operations more")
     rows = [(h, f"{apart[48, h]['matmul']:,}", f"{apart[48, h]['softmax']:,}") for d, h in cases if d == 48]
     trial.note(table(("heads (d = 48)", "matrix products", "softmax"), rows, right=(0, 1, 2)))
-    trial.show(draw_work(), "work", "The products do not change with the number of heads; the softmax work does.")
+    n, d, heads = 128, 64, [1, 2, 4, 8, 16, 32, 64]
+    layers = [layer_and_input(d, h, n, "float32") for h in heads]
+    parts = [work(written_out(*each)) for each in layers]
+    figure = figures.work(n, d, heads, parts, [milliseconds(*each) for each in layers])
+    trial.show(figure, "work", "The products do not change with the number of heads; the softmax work does.")
     evidence = f"weights and products equal for {len(cases)} pairs (d, h); the softmax work is h times as much"
     return "sharpened" if grown else "proved", evidence
 
@@ -293,43 +240,12 @@ def best_single_head(delta):
 
 
 # %% [markdown]
-# Three pictures for it: the loss during training, the weights of the heads, and the argument about the segment, drawn
-# from the numbers of a trained model.
+# The argument about the segment can be looked at in a trained model: where it puts the four cases of one question.
 
 
 # %%
-def draw_curves(seeds):
-    figure, axes = plt.subplots()
-    for heads, colour, dashes in ((1, style.RED, "--"), (2, style.BLUE, "-")):
-        for seed in range(seeds):
-            label = f"{heads} head{'s' * (heads > 1)} of width {WIDTH // heads}, {seeds} seeds" if seed == 0 else None
-            axes.plot(trained(heads, seed)[1], color=colour, ls=dashes, lw=1.3, label=label)
-    axes.axhline(BOUND, color=style.GREY, lw=1.2, ls=":")
-    axes.text(STEPS, BOUND, f"(log 2)/4 = {BOUND:.3f}: no single head gets below ", ha="right", va="bottom")
-    axes.set(
-        xlabel="training step", ylabel="loss of an answer", title="Two things to fetch, one layer", ylim=(-0.02, 0.8)
-    )
-    axes.legend()
-    return figure
-
-
-def draw_weights(one, two):
-    maps = [("the only head", one.weights()[0])] + [(f"head {h + 1} of 2", w) for h, w in enumerate(two.weights())]
-    figure, all_axes = plt.subplots(1, 3, figsize=(7.6, 5.6), sharey=True)
-    for axes, (title, weights) in zip(all_axes, maps, strict=True):
-        image = axes.imshow(weights, cmap="Greys", vmin=0, vmax=1, aspect="auto")
-        axes.plot(FIRST, range(len(FIRST)), "o", color=style.BLUE, ms=4, label="asked first")
-        axes.plot(SECOND, range(len(SECOND)), "^", color=style.ORANGE, ms=4, label="asked second")
-        axes.set(title=title, xlabel="box", xticks=range(BOXES))
-    all_axes[0].set_ylabel("question")
-    figure.colorbar(image, ax=all_axes, label="attention weight", shrink=0.6)
-    handles, labels = all_axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=2)
-    return figure
-
-
-def draw_segment(model):
-    """The four cases of one question: where the only head puts them, and the two scores there."""
+def on_the_segment(model):
+    """The coins (a, b) of the four cases, their places λ, and both scores of "1" against "0" (4, 2)."""
     a, b = FIRST[0], SECOND[0]
     rows = np.zeros((4, BOXES), dtype=int)
     rows[:, a], rows[:, b] = (0, 0, 1, 1), (0, 1, 0, 1)
@@ -337,59 +253,14 @@ def draw_segment(model):
     place = (rows[:, a] * p[a] + rows[:, b] * p[b]) / (p[a] + p[b])
     with no_grad():
         scores = model(rows).numpy()[:, 0]
-    figure, axes = plt.subplots(figsize=(7.2, 3.8))
-    for answer, colour, mark, name in ((0, style.BLUE, "o", "first"), (1, style.ORANGE, "^", "second")):
-        score, one = scores[:, answer, 1] - scores[:, answer, 0], rows[:, (a, b)[answer]] == 1
-        order = np.argsort(place)
-        axes.plot(place[order], score[order], color=colour, ls="-", lw=1.2)
-        axes.plot(place[one], score[one], mark, color=colour, ms=9, label=f"{name} answer, should be above 0")
-        axes.plot(
-            place[~one], score[~one], mark, mec=colour, mfc="white", ms=9, label=f"{name} answer, should be below"
-        )
-    for x, row in zip(place, rows, strict=True):
-        axes.annotate(f"{row[a]}{row[b]}", (x, 1.02), xycoords=("data", "axes fraction"), ha="center", fontsize=11)
-    axes.axhline(0, color=style.GREY, lw=1)
-    axes.set(xlabel="place on the segment λ", ylabel='score of "1" against "0"')
-    axes.legend(fontsize=8.5, loc="upper left")
-    return figure
-
-
-def heads_tied(engine):
-    "all heads look where the first one looks"
-
-    def tied(x):
-        return F.concatenate([x[:, :1]] * x.shape[1], axis=1)
-
-    engine.replace(F, "attention", lambda attention: lambda q, k, v, **_: attention(tied(q), tied(k), v))
-
-
-def head_in_two_halves(engine):
-    "a single head has a softmax for each half of its width"
-
-    def halves(attention):
-        def split(x):
-            return x.reshape(*x.shape[:1], x.shape[2], 2, -1).transpose(0, 2, 1, 3)
-
-        def attend(q, k, v, **options):
-            if q.shape[1] > 1:
-                return attention(q, k, v, **options)
-            return attention(split(q), split(k), split(v)).transpose(0, 2, 1, 3).reshape(q.shape)
-
-        return attend
-
-    engine.replace(F, "attention", halves)
-
-
-def question_ignored(engine):
-    "attention does not look at its queries: all weights are equal"
-    engine.replace(F, "attention", lambda attention: lambda q, k, v, **_: attention(q * 0, k, v))
+    return rows[:, [a, b]], place, scores[..., 1] - scores[..., 0]
 
 
 # %%
 @lesson.trial(
     "heads-more",
     "Several heads let one layer follow several relations at once.",
-    controls=[heads_tied, head_in_two_halves, question_ignored],
+    controls=[faults.heads_tied, faults.head_in_two_halves, faults.question_ignored],
 )
 def heads_more(trial):
     seeds, losses = 8 if lesson.full else 3, {1: [], 2: []}
@@ -415,9 +286,12 @@ def heads_more(trial):
     unpacked, _, right = examine(trained(1, 0, 32)[0])
     text = f"one head with a ReLU layer before the read-out: loss {unpacked:.1e}, {right.sum():,} of {answers:,} right"
     trial.note(f"{text}: the argument needs a linear read-out")
-    trial.show(draw_curves(seeds), "loss", "One head stays above the bound, two heads pass it.")
-    trial.show(draw_weights(trained(1, 0)[0], trained(2, 0)[0]), "weights", "One head must share its weights.")
-    trial.show(draw_segment(trained(1, 0)[0]), "segment", "Coins (a, b) on the segment of a trained single head.")
+    curves = {heads: [trained(heads, seed)[1] for seed in range(seeds)] for heads in (1, 2)}
+    trial.show(figures.loss(curves, WIDTH, BOUND), "loss", "One head stays above the bound, two heads pass it.")
+    weights = [*trained(1, 0)[0].weights(), *trained(2, 0)[0].weights()]
+    trial.show(figures.weights(weights, FIRST, SECOND), "weights", "One head must share its weights.")
+    cases = on_the_segment(trained(1, 0)[0])
+    trial.show(figures.segment(*cases), "segment", "Coins (a, b) on the segment of a trained single head.")
     one, two = min(losses[1]), max(losses[2])
     evidence = f"{seeds} seeds: one head at best {one:.3f}, the bound {BOUND:.3f}, two heads at worst {two:.1e}"
     return "proved" if two < BOUND <= one else "refuted", evidence

@@ -11,20 +11,19 @@
 # %%
 import time
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import kernels
 from autograd import tape
 from kernels.contract import CONTRACT
-from lessons.harness import style
+from lessons import faults
+from lessons.figures import parameters as figures
 from lessons.harness.trial import Lesson
-from minitransformer import Classifier, LanguageModel, Translator, layers, positions
+from minitransformer import Classifier, LanguageModel
 from minitransformer.app.cli.params import count_parts
 from minitransformer.app.tables import table
-from minitransformer.models import classifier
+from minitransformer.models import build
 from minitransformer.optim import Adam, clip_grad_norm
-from minitransformer.presets import build
 
 lesson = Lesson(__file__)
 
@@ -46,36 +45,6 @@ def parts(model):
 
 
 # %%
-def linear_without_bias(engine):
-    "linear layers have no bias"
-
-    def bare(init):
-        def without(self, inputs, outputs, bias=True, **options):
-            init(self, inputs, outputs, False, **options)
-
-        return without
-
-    engine.replace(layers.Linear, "__init__", bare)
-
-
-def one_layer_used_four_times(engine):
-    "the four layers are one and the same"
-
-    def same(init):
-        return lambda self, stack, *rest, **options: init(self, [stack[0]] * len(stack), *rest, **options)
-
-    engine.replace(layers.Stack, "__init__", same)
-
-
-def head_tied_to_embedding(engine):
-    "the head uses the embedding table as its weight"
-
-    def tied(init):
-        return lambda self, *rest, **options: init(self, *rest, **options | {"tie_weights": True})
-
-    engine.replace(LanguageModel, "__init__", tied)
-
-
 EXPECTED = {
     "embedding": (1, 10_000_200),
     "encoder layers": (4, 968_000),
@@ -95,7 +64,7 @@ def used_weights(model):
 @lesson.trial(
     "params-lab",
     "10,000,200 + 4 × 242,000 + head: 21,018,401 parameters for the language model, 10,968,602 for the classifier.",
-    controls=[linear_without_bias, one_layer_used_four_times, head_tied_to_embedding],
+    controls=[faults.linear_without_bias, faults.one_layer_used_four_times, faults.head_tied_to_embedding],
 )
 def params_lab(trial):
     for name, head, total in (("lm", 10_050_201, 21_018_401), ("classifier", 402, 10_968_602)):
@@ -157,29 +126,11 @@ def both_counts(sizes, classes):
     )
 
 
-def feed_forward_width_ignored(engine):
-    "the feed-forward layers are as wide as the model, whatever was asked for"
-
-    def ignoring(make):
-        return lambda self, d_model, d_ff, *rest: make(self, d_model, d_model, *rest)
-
-    engine.replace(layers.EncoderLayer, "_make_feed_forward", ignoring)
-
-
-def positions_learned(engine):
-    "positions are a table of weights instead of fixed waves"
-
-    def learned(init):
-        return lambda self, length, width, kind, **options: init(self, length, width, "learned", **options)
-
-    engine.replace(positions.Positions, "__init__", learned)
-
-
 # %%
 @lesson.trial(
     "params-formula",
     "One closed formula in the number of tokens, the width and the number of layers gives both counts.",
-    controls=[positions_learned, feed_forward_width_ignored],
+    controls=[faults.positions_learned, faults.feed_forward_width_ignored],
 )
 def params_formula(trial):
     random, tries = np.random.default_rng(7), 1000 if lesson.full else 150
@@ -228,24 +179,11 @@ def forgotten(name):
     return "self_attn.out_proj" in name or "self_attn.in_proj_bias" in name or ".norm" in name
 
 
-def no_output_projection(engine):
-    "the heads are joined without an output projection"
-
-    def without(init):
-        def bare(self, *arguments, **options):
-            init(self, *arguments, **options)
-            del self.out_proj
-
-        return bare
-
-    engine.replace(layers.MultiheadAttention, "__init__", without)
-
-
 # %%
 @lesson.trial(
     "params-loose",
     "V n + 3 L n² + 2(n² + n + nV + V) parameters: around 20 and around 10 million.",
-    controls=[no_output_projection, head_tied_to_embedding],
+    controls=[faults.no_output_projection, faults.head_tied_to_embedding],
 )
 def params_loose(trial):
     model = build("lab", seed=None)
@@ -283,33 +221,11 @@ def head_size(**sizes):
     return parts(Classifier(**sizes, seed=None))["head"][1]
 
 
-def head_reads_two_numbers(engine):
-    "the head reads two numbers instead of the whole width"
-
-    def narrow(head):
-        return lambda _width, outputs, **options: head(2, outputs, **options)
-
-    engine.replace(classifier, "Head", narrow)
-
-
-def head_without_bias(engine):
-    "the head has no bias"
-
-    def bare(init):
-        def without(self, *arguments, **options):
-            init(self, *arguments, **options)
-            self.bias = None
-
-        return without
-
-    engine.replace(layers.Head, "__init__", bare)
-
-
 # %%
 @lesson.trial(
     "params-head",
     "The classifier's 402 parameters come from n_hidden = 2.",
-    controls=[head_reads_two_numbers, head_without_bias],
+    controls=[faults.head_reads_two_numbers, faults.head_without_bias],
 )
 def params_head(trial):
     by_depth = {head_size(n_layers=L, d_ff=F) for L in (1, 2, 4, 7) for F in (1, 8, 50)}
@@ -372,39 +288,11 @@ def terms_of(model):
     return terms
 
 
-def draw_terms(terms):
-    figure, axes = plt.subplots(figsize=(7.6, 4.4))
-    names = list(terms)[::-1]
-    numbers = [terms[name] / 1e6 for name in names]
-    colours = [style.BLUE if name in IN_THE_LIST else style.ORANGE for name in names]
-    bars = axes.barh(
-        names, numbers, color=colours, hatch=["" if name in IN_THE_LIST else "//" for name in names], ec="white"
-    )
-    axes.bar_label(bars, [f" {number:.2f}" for number in numbers])
-    axes.barh([0], [0], color=style.BLUE, label="in the list")
-    axes.barh([0], [0], color=style.ORANGE, hatch="//", ec="white", label="not in the list")
-    axes.set(xlabel="million weights", title=f"The base model: {sum(terms.values()) / 1e6:.1f} million", xlim=(0, 23))
-    axes.legend(loc="lower right")
-    return figure
-
-
-def draw_shares():
-    figure, axes = plt.subplots(figsize=(7.6, 2.6))
-    models = {"lab, classifier": ("lab", "classifier"), "lab, language model": ("lab", "lm"), "base": ("base", "lm")}
-    kinds = ("embeddings", "layers", "head")
-    for row, (name, preset) in enumerate(models.items()):
-        left, found = 0.0, parts(build(*preset, seed=None))
-        sizes = [sum(n for part, (_, n) in found.items() if ":" not in part and word in part)
-                 for word in ("embedding", "layers", "head")]  # fmt: skip
-        for kind, size, colour, hatch in zip(kinds, sizes, style.COLOURS, ("", "//", ".."), strict=False):
-            axes.barh(
-                [name], [size / 1e6], left=left, color=colour, hatch=hatch, ec="white", label=None if row else kind
-            )
-            left += size / 1e6
-        axes.text(left, row, f"  {left:.1f}", va="center")
-    axes.set(xlabel="million weights", xlim=(0, 70))
-    axes.legend(loc="lower right")
-    return figure
+def embeddings_layers_head(*preset):
+    """Weights of these three, for a model of the engine's presets."""
+    found = parts(build(*preset, seed=None))
+    return [sum(n for part, (_, n) in found.items() if ":" not in part and word in part)
+            for word in ("embedding", "layers", "head")]  # fmt: skip
 
 
 SENTENCES, LENGTH, PAPER_WORDS = 4, 32, 25_000
@@ -439,55 +327,11 @@ def steps_of_the_base_model(steps=2):
     return losses, operations, *np.min(times[1:], axis=0)
 
 
-def draw_training(operations, rate, small):
-    """Days for the paper's training against what a machine sustains."""
-    figure, axes = plt.subplots(figsize=(7.2, 3.8))
-    machine = np.array([1e9, 1e15])
-    axes.loglog(machine, operations / machine / 86400, color=style.BLUE, ls="-", label="the paper's 100,000 steps")
-    axes.plot(rate, operations / rate / 86400, "o", color=style.RED, ms=9, label="this machine, measured")
-    axes.plot(operations / 43200, 0.5, "s", color=style.GREEN, ms=8, label="eight P100 in 12 hours, as reported")
-    axes.plot(rate, small, "^", color=style.ORANGE, ms=9, label=f"this machine, {SENTENCES * LENGTH} words a step")
-    for days, name in ((1, "a day"), (30, "a month"), (365, "a year")):
-        axes.axhline(days, color=style.GREY, lw=0.8, ls=":")
-        axes.text(1.8e15, days * 1.1, name, fontsize=9, color=style.GREY, ha="right")
-    axes.set(xlabel="operations a second", ylabel="days", ylim=(1e-3, 1e5), title="Nearly impossible to train?")
-    axes.legend(loc="lower left", fontsize=9)
-    return figure
-
-
-def tables_not_shared(engine):
-    "source, target and head have a table each"
-
-    def apart(init):
-        alone = {"share_embedding": False, "tie_weights": False}
-        return lambda self, *rest, **options: init(self, *rest, **options | alone)
-
-    engine.replace(Translator, "__init__", apart)
-
-
-def decoder_blind_to_the_source(engine):
-    "the decoder has no attention to the encoder"
-
-    def without(init):
-        def blind(self, *arguments, **options):
-            init(self, *arguments, **options)
-            del self.multihead_attn
-
-        return blind
-
-    engine.replace(layers.DecoderLayer, "__init__", without)
-
-
-def updates_lost(engine):
-    "the optimizer takes no step"
-    engine.replace(Adam, "_update", lambda _update: lambda *_arguments: None)
-
-
 # %%
 @lesson.trial(
     "params-base",
     "The base model has about 65 million parameters, from the terms listed, and is nearly impossible to train.",
-    controls=[tables_not_shared, decoder_blind_to_the_source, updates_lost],
+    controls=[faults.tables_not_shared, faults.decoder_blind_to_the_source, faults.updates_lost],
 )
 def params_base(trial):
     model = build("base", seed=None)
@@ -505,8 +349,10 @@ def params_base(trial):
     cross = terms["q, k, v, decoder to encoder"] + terms["output projections"]
     text = f"attention to the encoder and output projections: {cross:,} forgotten"
     trial.check(cross == 6 * N * D * D, f"{text} (6 N d² = {6 * N * D * D:,} expected)")
-    trial.show(draw_terms(terms), "base_terms", "Where the weights of the base model are.")
-    trial.show(draw_shares(), "shares", "Three models, and what their size consists of.")
+    trial.show(figures.base_terms(terms, IN_THE_LIST), "base_terms", "Where the weights of the base model are.")
+    models = {"lab, classifier": ("lab", "classifier"), "lab, language model": ("lab", "lm"), "base": ("base", "lm")}
+    shares = {name: embeddings_layers_head(*preset) for name, preset in models.items()}
+    trial.show(figures.shares(shares), "shares", "Three models, and what their size consists of.")
 
     timed_on = kernels.current().name
     if timed_on == "emulated":  # its times say nothing about training
@@ -521,7 +367,8 @@ def params_base(trial):
     trial.note(f"{text}: {gradients:.2f} s for the gradients, {update:.2f} s for the update")
     trial.note(f"{operations / 1e9:.0f} billion operations a step, {rate / 1e9:.0f} billion a second")
     trial.note(f"100,000 such steps: {small:.1f} days; of {PAPER_WORDS:,} words each: {paper:,.0f} days")
-    trial.show(draw_training(1e5 * operations * larger, rate, small), "training", "Days of training by speed.")
+    figure = figures.training(1e5 * operations * larger, rate, small, SENTENCES * LENGTH)
+    trial.show(figure, "training", "Days of training by speed.")
     evidence = f"{count:,} parameters (the list gives {listed:,}); 100,000 steps take {small:.0f} days here with"
     evidence += f" {SENTENCES * LENGTH} words a step, {paper / 365:.1f} years with the paper's {PAPER_WORDS:,}"
     return ("proved" if balance == listed and paper > 365 else "sharpened"), evidence

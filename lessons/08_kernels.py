@@ -14,14 +14,12 @@
 # it, the lesson says so and leaves that trial out.
 
 # %%
-import contextlib
 import math
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numba
 import numpy as np
 
@@ -33,7 +31,8 @@ from kernels.contract import CONTRACT
 from kernels.cpu import linear_cross_entropy as head
 from kernels.cpu.attention import BLOCK, SHARES
 from kernels.cuda import launcher
-from lessons.harness import style
+from lessons import faults
+from lessons.figures import kernels as figures
 from lessons.harness.trial import FOLDER, Lesson
 from minitransformer.app.bench import machine, roofline
 from minitransformer.app.tables import table
@@ -103,31 +102,11 @@ def allowances(q, k, v, dout, scale, out, lse, visible):
     return [relative * (p @ np.abs(v)), relative * (1 + np.abs(lse)), *(3 * relative * g for g in gradients)]
 
 
-def another_scale(engine):
-    "one tier multiplies the scores by a factor that is off by a billionth"
-
-    def change(attention):
-        return lambda q, k, v, mask, scale, dropout: attention(q, k, v, mask, scale * (1 + 1e-9), dropout)
-
-    engine.replace(TILED, "attention", change)
-
-
-def another_seed(engine):
-    "one tier draws its dropout from the next seed"
-
-    def change(attention):
-        return lambda q, k, v, mask, scale, dropout: attention(
-            q, k, v, mask, scale, dropout._replace(seed=dropout.seed + 1)
-        )
-
-    engine.replace(TILED, "attention", change)
-
-
 # %%
 @lesson.trial(
     "same-kernel",
     "The tiers compute the same attention, forward and backward, up to rounding; dropout drops the same weights.",
-    controls=[another_scale, another_seed],
+    controls=[faults.another_scale, faults.another_seed],
 )
 def same_kernel(trial):
     random = np.random.default_rng(0)
@@ -233,56 +212,27 @@ SHOWN = (
 )
 
 
-LABELS = {  # where a label would meet another
-    "attention": {"xytext": (0, -8), "ha": "center", "va": "top"},
-    "attention_backward": {"xytext": (0, 7), "ha": "center", "va": "bottom"},
-    "linear_cross_entropy": {"xytext": (0, -8), "ha": "center", "va": "top"},
-    "softmax": {"xytext": (0, -8), "ha": "center", "va": "top"},
-}
-
-
 def point(name, cost, run):
     seconds, moved = shortest(run, tries=2), cost.bytes_read + cost.bytes_written
     return roofline.Point(name, cost.flops / moved, cost.flops / seconds / 1e9, seconds * 1e3)
 
 
-def draw_roofline(trial):
-    """The roof of this machine, and where the kernels of a training step stand under it."""
+def under_the_roof():
+    """Where the kernels of a training step stand; the peak of this machine in GFLOPS, and its memory in GB/s."""
     with kernels.use(TILED):
         arguments, q, peak = roofline.arguments(), leaf(8, 2, 256, 100), machine.sgemm_peak()
         points = [point("attention by steps", tape.cost(by_steps(q, q, q)), lambda: by_steps(q, q, q))]
         for name in SHOWN:
             given, kernel = arguments[name], getattr(TILED, name)
             points.append(point(name, CONTRACT[name].cost(*given), lambda given=given, kernel=kernel: kernel(*given)))
-        peak, speed = max(peak, machine.sgemm_peak()), machine.bandwidth()  # twice: others may use this machine too
-    figure, axes = plt.subplots(figsize=(7.8, 4.8))
-    x = np.logspace(-1.3, 3.7, 200)
-    axes.loglog(x, np.minimum(peak, x * speed), color=style.GREY, ls="-")
-    axes.text(peak / speed, peak * 1.15, f"products: {peak:.0f} GFLOPS", fontsize=9, color=style.GREY)
-    axes.text(x[45], x[50] * speed, f"memory: {speed:.0f} GB/s", fontsize=9, color=style.GREY, ha="right")
-    for name, intensity, gflops, _ in points:
-        colour, mark = (style.BLUE, "o") if name.startswith(("linear", "attention")) else (style.ORANGE, "s")
-        axes.plot(intensity, gflops, mark, color=style.RED if "steps" in name else colour, ms=7)
-        side = LABELS.get(name, {"xytext": (8, 0), "ha": "left", "va": "center"})
-        label = name.replace("_", " ")
-        axes.annotate(label, (intensity, gflops), textcoords="offset points", fontsize=8.5, **side)
-    axes.set(xlabel="operations per byte of memory", ylabel="GFLOPS", title=f"The roof ({machine.description()})")
-    axes.set_ylim(min(p.gflops for p in points) / 2, peak * 1.8)
-    caption = "Circles multiply matrices. Left of the corner memory is the limit, right of it arithmetic."
-    trial.show(figure, "roofline", caption)
-    trial.note(f"this machine: {peak:.0f} GFLOPS, {speed:.0f} GB/s; the corner is at {peak / speed:.0f} flop a byte")
-
-
-def scores_stored(engine):
-    "attention is taken apart into its steps"
-    engine.replace(F, "attention", lambda fused: by_steps)
+        return points, max(peak, machine.sgemm_peak()), machine.bandwidth()  # twice: others may use this machine too
 
 
 # %%
 @lesson.trial(
     "intensity",
     "By steps, attention does a limited number of operations per byte; in one kernel, ever more as the text grows.",
-    controls=[scores_stored],
+    controls=[faults.scores_stored],
 )
 def intensity(trial):
     D, lengths = 64, (32, 64, 128, 256, 512)
@@ -300,7 +250,11 @@ def intensity(trial):
     text = ", ".join(f"{g:.0f}" for g in grown)
     trial.check(min(factors) >= 2, f"in one kernel: {text} operations a byte at T = {lengths} (doubling expected)")
     if trial.control is None:
-        draw_roofline(trial)
+        points, peak, speed = under_the_roof()
+        caption = "Circles multiply matrices. Left of the corner memory is the limit, right of it arithmetic."
+        trial.show(figures.roof(points, peak, speed, machine.description()), "roofline", caption)
+        corner = f"the corner is at {peak / speed:.0f} flop a byte"
+        trial.note(f"this machine: {peak:.0f} GFLOPS, {speed:.0f} GB/s; {corner}")
     return (
         "proved",
         f"by steps below {limit:.1f} flop a byte for ever; in one kernel {grown[-1]:.0f} at T = {lengths[-1]}",
@@ -395,33 +349,11 @@ def exact_attention(scores, values):
     return top + math.log(total), np.array(means)
 
 
-def sum_not_rescaled(engine):
-    "the sums are not rescaled when the maximum rises"
-    engine.replace(OnlineSoftmax, "rescale", lambda sound: lambda self, top: None)
-
-
-def engine_does_not_rescale(engine):
-    "the engine's attention goes by tiles, and does not rescale its sums when the maximum rises"
-
-    class Forgetful(OnlineSoftmax):
-        def rescale(self, top):
-            pass
-
-    def attention(q, k, v, _mask, scale, _dropout):
-        parts = [
-            [tiled_attention(*x, scale, online=Forgetful) for x in zip(*y, strict=True)]
-            for y in zip(q, k, v, strict=True)
-        ]
-        return tuple(np.array([[part[n] for part in heads] for heads in parts]) for n in (0, 1))
-
-    engine.replace(kernels.current(), "attention", lambda sound: attention)
-
-
 # %%
 @lesson.trial(
     "online-softmax",
     "A softmax over tiles, in one pass, gives the same numbers whatever the size and the order of the tiles.",
-    controls=[sum_not_rescaled, engine_does_not_rescale],
+    controls=[faults.sum_not_rescaled(OnlineSoftmax), faults.engine_does_not_rescale(tiled_attention, OnlineSoftmax)],
 )
 def online_softmax(trial):
     random, tries, wrong, worst = np.random.default_rng(0), 2000 if lesson.full else 300, 0, 0.0
@@ -538,35 +470,11 @@ def ladder(trial, T=1024, D=64):
     trial.note(table((f"forward, T = {T:,}, D = {D}", "time", "arrays"), rows, right=(1, 2)))
 
 
-def draw_memory(lengths, naive, tiled, predicted):
-    figure, axes = plt.subplots()
-    axes.loglog(lengths, np.array(naive) / 1e6, color=style.RED, ls="--", marker="s", label="step by step")
-    axes.loglog(lengths, np.array(predicted) / 1e6, color=style.GREY, ls="-", lw=1.2, label="predicted")
-    axes.loglog(lengths, np.array(tiled) / 1e6, color=style.BLUE, ls="none", marker="o", label="in tiles, measured")
-    square = 4 * np.array(lengths) ** 2 / 1e6
-    axes.loglog(lengths, square, color=style.GREY, ls=":", label="one square of scores, 4 T²")
-    axes.set(xlabel="length T", ylabel="megabytes of arrays", title="Attention, forward and backward, one head of 64")
-    axes.set(xticks=lengths, xticklabels=[f"{T:,}" for T in lengths])
-    axes.minorticks_off()
-    axes.legend()
-    return figure
-
-
-def scores_kept(engine):
-    "attention stores all its scores, as the specification does"
-    engine.replace(TILED, "attention", lambda tiled: NAIVE.attention)
-
-
-def scores_kept_in_backward(engine):
-    "the backward pass of attention stores all weights and their gradients"
-    engine.replace(TILED, "attention_backward", lambda tiled: NAIVE.attention_backward)
-
-
 # %%
 @lesson.trial(
     "attention-memory",
     "Attention by tiles needs memory that grows with T, not with T², forward and backward.",
-    controls=[scores_kept, scores_kept_in_backward],
+    controls=[faults.scores_kept, faults.scores_kept_in_backward],
 )
 def attention_memory(trial):
     lengths = (256, 512, 1024, 2048, 4096)
@@ -585,7 +493,7 @@ def attention_memory(trial):
     trial.check(seen == len(lengths), f"step by step, the squares are seen at {seen} of {len(lengths)} lengths")
     trial.note(f"step by step it is {naive[-1] / 1e6:.0f} MB at T = {T:,}: {naive[-1] / tiled[-1]:.0f} times as much")
     if trial.control is None:
-        trial.show(draw_memory(lengths, naive, tiled, predicted), "memory", "Bytes of arrays at their peak.")
+        trial.show(figures.memory(lengths, naive, tiled, predicted), "memory", "Bytes of arrays at their peak.")
         ladder(trial)
     return "proved", f"{tiled[-1] / 1e6:.1f} MB at T = {T:,} as predicted, {naive[-1] / 1e6:.0f} MB step by step"
 
@@ -651,37 +559,11 @@ def predicted_head(N, C, V):
     return 4 * (rows * V + rows * head.PARTIALS * C + N * C + V * C + V), rows
 
 
-def draw_head(sizes, fused, whole, predicted, V):
-    figure, axes = plt.subplots()
-    axes.plot(sizes, np.array(whole) / 1e6, color=style.RED, ls="--", marker="s", label="linear, then cross-entropy")
-    axes.plot(sizes, 4 * V * np.array(sizes) / 1e6, color=style.GREY, ls=":", label="the logits alone, 4 N V")
-    axes.plot(sizes, np.array(predicted) / 1e6, color=style.GREY, ls="-", lw=1.2, label="fused, predicted")
-    axes.plot(sizes, np.array(fused) / 1e6, color=style.BLUE, ls="none", marker="o", label="fused, measured")
-    axes.set(xlabel="positions N", ylabel="megabytes of arrays", title=f"Head and loss, {V:,} words, with gradients")
-    axes.set(xticks=sizes, xticklabels=[f"{N:,}" for N in sizes], ylim=(0, None))
-    axes.legend()
-    return figure
-
-
-def logits_whole(engine):
-    "the head computes all logits first, and then their loss"
-    engine.replace(F, "linear_cross_entropy", lambda fused: one_after_the_other)
-
-
-def gradients_off(engine):
-    "the gradients of the fused head are off by a billionth"
-
-    def change(backward):
-        return lambda self, dloss: tuple(g * (1 + 1e-9) for g in backward(self, dloss))
-
-    engine.replace(F.LinearCrossEntropy, "backward", change)
-
-
 # %%
 @lesson.trial(
     "fused-head",
     "The fused head gives the loss and gradients of linear and cross-entropy, and never holds the logits whole.",
-    controls=[logits_whole, gradients_off],
+    controls=[faults.logits_whole, faults.gradients_off],
 )
 def fused_head(trial):
     random = np.random.default_rng(0)
@@ -715,7 +597,7 @@ def fused_head(trial):
             text = f"{whole[-1] / 1e6:.1f} MB, with {4 * N * V / 1e6:.1f} of logits"
             trial.check(whole[-1] >= 4 * N * V, f"N = {N:,}, one after the other: {text}")
     trial.show(
-        draw_head(sizes, fused, whole, predicted, V), "head", "Bytes of arrays at their peak, one training step."
+        figures.head(sizes, fused, whole, predicted, V), "head", "Bytes of arrays at their peak, one training step."
     )
     saved = f"{fused[-1] / 1e6:.0f} MB instead of {whole[-1] / 1e6:.0f} MB at N = {sizes[-1]:,}"
     return "proved", f"off by {largest:.0e}, within rounding; {saved}"
@@ -812,49 +694,6 @@ def lines_touched(kernel, n=64):
     return report.launches[0].lines
 
 
-def draw_schedules(right, results):
-    figure, axes = plt.subplots()
-    unlucky = next(result for result in results if not np.array_equal(result, right))
-    wrong = np.flatnonzero(unlucky != right)
-    axes.plot(range(64), right, color=style.BLUE, ls="-", marker=".", label="right; also without the barrier, in order")
-    label = f"without the barrier, shuffled: {len(wrong)} of 64 wrong"
-    axes.plot(wrong, unlucky[wrong], color=style.RED, ls="none", marker="x", ms=8, mew=2, label=label)
-    axes.vlines(wrong, right[wrong], unlucky[wrong], color=style.RED, lw=1)
-    axes.set(
-        xlabel="thread", ylabel="its number", title="One missing barrier, two orders of the threads", ylim=(0, 130)
-    )
-    axes.legend(loc="upper left")
-    return figure
-
-
-def barrier_lost(engine):
-    "the compiler loses the barrier"
-    engine.replace(launcher, "launch", lambda launch: lambda *rest: launch(*rest[:6], {"BARRIER": ""}))
-
-
-def watch_asleep(engine):
-    "the watch runs the kernel and looks at nothing"
-
-    def asleep(checked):
-        @contextlib.contextmanager
-        def plain(seed=1):
-            with emulator.shuffled(seed):
-                yield emulator.Report()
-
-        return plain
-
-    engine.replace(emulator, "checked", asleep)
-
-
-def strides_apart(engine):
-    "threads that were neighbours in a row are neighbours in a column"
-
-    def change(launch):
-        return lambda file, kernel, *rest: launch(file, kernel.replace("along_rows", "along_columns"), *rest)
-
-    engine.replace(launcher, "launch", change)
-
-
 # %%
 def race(trial):
     x = np.random.default_rng(0).integers(0, 100, 64).astype(np.float32)
@@ -897,7 +736,8 @@ def race(trial):
     trial.check(counted.load_lines == counted.load_lines_ideal, f"the engine's attention, no fault found: {text}")
     trial.note(report.table())
     if trial.control is None:
-        trial.show(draw_schedules(right, shuffled), "race", "Plain tests see this fault only in an unlucky order.")
+        unlucky = next(result for result in shuffled if not np.array_equal(result, right))
+        trial.show(figures.race(right, unlucky), "race", "Plain tests see this fault only in an unlucky order.")
     return (
         "proved",
         f"right in order, wrong in {wrong} of {len(shuffled)} orders, found in {len(seeds)} of {len(seeds)}",
@@ -907,7 +747,7 @@ def race(trial):
 # %%
 if "emulated" in kernels.available():
     statement = "A missing barrier can give the right numbers, and is found all the same, with its source line."
-    lesson.trial("race", statement, controls=[barrier_lost, watch_asleep, strides_apart])(race)
+    lesson.trial("race", statement, controls=[faults.barrier_lost, faults.watch_asleep, faults.strides_apart])(race)
 else:
     print(f"race: left out, because the emulator cannot be used here: {kernels.reasons()['emulated']}")
 

@@ -18,12 +18,11 @@ import functools
 import math
 from collections import Counter
 
-import matplotlib.pyplot as plt
 import numpy as np
 
-import autograd.functional as F
 from autograd import no_grad, tape
-from lessons.harness import style
+from lessons import faults
+from lessons.figures import transfer as figures
 from lessons.harness.trial import Lesson
 from minitransformer import Classifier, LanguageModel
 from minitransformer.app.data import ClassifierBatches, LanguageModelBatches, WordTokenizer, read_labelled
@@ -35,9 +34,7 @@ from minitransformer.app.progress import Silent
 from minitransformer.app.tasks.measures import classifier_scores, language_model_loss
 from minitransformer.app.training import Options, train
 from minitransformer.decoding import Cache, Session, generate
-from minitransformer.decoding.cache import LayerCache
 from minitransformer.layers import rows_at
-from minitransformer.models.base import TokenEmbedding
 from minitransformer.optim import Adam, warmup_cosine
 
 lesson = Lesson(__file__)
@@ -133,23 +130,6 @@ print("the language model goes on:  plot not dull ,", tokenizer.decode(continuat
 
 
 # %%
-def base_forgotten(engine):
-    """the swap makes a new base instead of keeping the old one"""
-
-    def change(_):
-        def from_language_model(lm, n_classes=2, seed=0):
-            return Classifier(lm.config, n_classes=n_classes, seed=seed)
-
-        return from_language_model
-
-    engine.replace(Classifier, "from_language_model", change)
-
-
-def base_shared(engine):
-    """the swap hands over the base itself, so that both models train it"""
-    engine.replace(Classifier, "from_language_model", lambda f: lambda lm, **o: f(lm, **o, share=True))
-
-
 def bits(model):
     return {name: array.tobytes() for name, array in model.state_dict().items()}
 
@@ -164,7 +144,7 @@ def copy_of(model, dtype="float32"):
 @lesson.trial(
     "head-swap",
     "Language model and classifier are one base under two heads; only the last linear layer differs.",
-    controls=[base_forgotten, base_shared],
+    controls=[faults.base_forgotten, faults.base_shared],
 )
 def head_swap(trial):
     model = copy_of(lm)  # a broken swap may go on to spoil it
@@ -207,28 +187,10 @@ def head_swap(trial):
 
 
 # %%
-def stale_cache(engine):
-    """the newest word's key and value are not seen yet"""
-
-    def change(extend):
-        def stale(self, k, v):
-            keys, values, options = extend(self, k, v)
-            return keys, values, options | ({"key_lengths": self.cache.lengths} if k.shape[2] == 1 else {})
-
-        return stale
-
-    engine.replace(LayerCache, "extend", change)
-
-
-def positions_restart(engine):
-    """with a cache, every new word is told that it stands at the beginning"""
-    engine.replace(TokenEmbedding, "forward", lambda f: lambda self, ids, starts=None: f(self, ids))
-
-
 @lesson.trial(
     "generate-loop",
     "Generation feeds each prediction back and may keep what it has computed; classification is one shot.",
-    controls=[stale_cache, positions_restart],
+    controls=[faults.stale_cache, faults.positions_restart],
 )
 def generate_loop(trial):
     model = copy_of(lm, "float64")
@@ -267,12 +229,7 @@ def generate_loop(trial):
     trial.check(bent == 0 and whole[-1] > whole[0], f"without it word t costs a square polynomial in t, up to "
                 f"{whole[-1]:,} ({bent} third differences are not 0)")  # fmt: skip
     ratio = sum(whole) / sum(cached)
-    figure, axes = plt.subplots(figsize=(7.2, 3.6))
-    axes.plot(range(1, 65), np.array(whole) / 1e6, color=style.RED, ls="--", label="whole text again")
-    axes.plot(range(1, 65), np.array(cached) / 1e6, color=style.BLUE, label="keys and values kept")
-    axes.set(xlabel="word being written", ylabel="million operations")
-    axes.legend()
-    trial.show(figure, "cache", "What the next word costs, counted kernel by kernel.")
+    trial.show(figures.cache(whole, cached), "cache", "What the next word costs, counted kernel by kernel.")
     return "proved", (f"same words, scores within {worst:.0e} (bound {bound:.0e}); 64 words cost {ratio:.0f} times as "
                       "much without the cache")  # fmt: skip
 
@@ -399,26 +356,10 @@ def real_reviews(trial):
 
 
 # %%
-def weights_shuffled(engine):
-    """the base is handed over with the numbers of each weight shuffled"""
-
-    def change(swap):
-        def shuffled(lm, **options):
-            classifier, rng = swap(lm, **options), np.random.default_rng(0)
-            state = classifier.base.state_dict()
-            mixed = {name: rng.permutation(array.ravel()).reshape(array.shape) for name, array in state.items()}
-            classifier.base.load_state_dict(mixed)
-            return classifier
-
-        return shuffled
-
-    engine.replace(Classifier, "from_language_model", change)
-
-
 @lesson.trial(
     "transfer-start",
     "The pretrained model starts far above the one from scratch and stays above at every epoch.",
-    controls=[weights_shuffled],
+    controls=[faults.weights_shuffled],
 )
 def transfer_start(trial):
     far = (CEILING - 0.5) / 2  # half of all there is to gain between guessing and the ceiling
@@ -432,17 +373,8 @@ def transfer_start(trial):
         text = f"{n:,} labels: above in {above[n][0]} of {above[n][1]} pairs of seed and epoch"
         trial.check(above[n][0] == above[n][1], text) if n == 128 else trial.note(text)
     real_reviews(trial)
-    figure, panels = plt.subplots(1, 2, figsize=(8.4, 3.6), sharey=True)
-    for axes, n in zip(panels, (128, 1024), strict=True):
-        for of, name, colour, dash in ((pretrained, "pretrained", style.BLUE, "-"),
-                                       (scratch, "from scratch", style.RED, "--")):  # fmt: skip
-            curves, steps = runs(of, n), np.arange(1, EPOCHS[n] + 1)
-            axes.fill_between(steps, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.15, lw=0)
-            axes.plot(steps, curves.mean(axis=0), dash, color=colour, marker="o", ms=4, label=name)
-        axes.set(title=f"{n:,} labels", xlabel="epoch", xticks=steps)
-    panels[0].set_ylabel("accuracy on unseen entries")
-    panels[0].legend()
-    trial.show(figure, "epochs", f"Mean of {len(SEEDS)} seeds, and their range.")
+    curves = {n: (runs(pretrained, n), runs(scratch, n)) for n in (128, 1024)}
+    trial.show(figures.epochs(curves), "epochs", f"Mean of {len(SEEDS)} seeds, and their range.")
     return "proved" if min(lead.values()) > far else "sharpened", (
         f"while labels are scarce: with 128, ahead by {100 * lead[128]:.0f} points after one epoch and above in "
         f"{above[128][0]} of {above[128][1]} pairs of seed and epoch; with 1,024, ahead by {100 * lead[1024]:.0f}"
@@ -464,7 +396,7 @@ def transfer_start(trial):
 @lesson.trial(
     "transfer-end",
     "Given enough epochs, the model from scratch reaches the accuracy of the pretrained one.",
-    controls=[weights_shuffled],
+    controls=[faults.weights_shuffled],
 )
 def transfer_end(trial):
     ends = {}
@@ -496,15 +428,10 @@ def transfer_end(trial):
 
 
 # %%
-def mask_off(engine):
-    """attention ignores the causal mask"""
-    engine.replace(F, "attention", lambda f: lambda q, k, v, **o: f(q, k, v, **o | {"is_causal": False}))
-
-
 @lesson.trial(
     "labels-scarce",
     "Language modelling needs no labels, and makes the few labels that classification has go further.",
-    controls=[mask_off, weights_shuffled],
+    controls=[faults.mask_off, faults.weights_shuffled],
 )
 def labels_scarce(trial):
     texts = diary.sample(TESTED, seed=4)
@@ -528,19 +455,10 @@ def labels_scarce(trial):
     check_ahead(trial, f"{least} labels", ours[least], theirs[least])
     trial.note(f"Naive Bayes: {', '.join(f'{np.mean(b):.1%} with {n:,} labels' for n, b in bayes.items())}")
     ours |= {n: runs(pretrained, n)[:, -1] for n in EPOCHS}
-    figure, axes = plt.subplots()
-    for results, name, colour, dash, mark, shift in (
-        (ours, "pretrained", style.BLUE, "-", "o", 1), (bayes, "Naive Bayes", style.GREY, ":", "s", 1.04),
-        (theirs, "from scratch", style.RED, "--", "^", 0.96),
-    ):  # fmt: skip
-        means, halves = ([100 * of(results[n]) for n in EPOCHS] for of in (np.mean, spread))
-        places = np.array(list(EPOCHS)) * shift  # side by side, so that no bar hides another
-        axes.errorbar(places, means, halves, color=colour, ls=dash, marker=mark, capsize=3, label=name)
-    axes.set(xscale="log", xlabel="labelled entries", ylabel="% right on unseen entries", xticks=list(EPOCHS))
-    axes.set_xticks([], minor=True)
-    axes.set_xticklabels([f"{n:,}" for n in EPOCHS])
-    axes.legend(loc="lower right")
-    trial.show(figure, "labels", "What each label is worth, with and without pretraining (95 % intervals over seeds).")
+    models = {"pretrained": ours, "Naive Bayes": bayes, "from scratch": theirs}
+    means = {name: [(np.mean(found[n]), spread(found[n])) for n in EPOCHS] for name, found in models.items()}
+    caption = "What each label is worth, with and without pretraining (95 % intervals over seeds)."
+    trial.show(figures.labels(list(EPOCHS), means), "labels", caption)
     return "proved", (f"no label in pretraining, {learnt:.1%} of the way to the floor; {least} labels then give "
                       f"{ours[least].mean():.0%}, from scratch {theirs[least].mean():.0%}, Naive Bayes "
                       f"{np.mean(bayes[least]):.0%}")  # fmt: skip

@@ -15,20 +15,17 @@
 import math
 from collections import Counter
 
-import matplotlib.pyplot as plt
 import numpy as np
 
-import autograd.functional as F
 from autograd import Tensor, no_grad
-from lessons.harness import style
+from lessons import faults
+from lessons.figures import bert as figures
 from lessons.harness.trial import Lesson
 from minitransformer import Bert, LanguageModel
 from minitransformer.app.data import BERT_SPECIALS, BertBatches, WordTokenizer
-from minitransformer.app.data.batches import bert as bert_batches
 from minitransformer.app.language import reviews, right_context, split_sentences
 from minitransformer.app.tasks.measures import wilson
 from minitransformer.optim import Adam, clip_grad_norm, warmup_cosine
-from minitransformer.positions import Positions
 
 lesson = Lesson(__file__)
 
@@ -156,21 +153,10 @@ def masked_run():
 
 
 # %%
-def mask_off(engine):
-    """attention ignores the causal mask"""
-    engine.replace(F, "attention", lambda f: lambda q, k, v, **o: f(q, k, v, **o | {"is_causal": False}))
-
-
-def causal_forced(engine):
-    """attention is causal even where both sides should be seen"""
-    engine.replace(F, "attention", lambda f: lambda q, k, v, **o: f(q, k, v, **o | {"is_causal": True}))
-
-
-# %%
 @lesson.trial(
     "bidirectional",
     "A left-to-right model cannot use what stands to the right; a model that fills in hidden words can.",
-    controls=[mask_off, causal_forced],
+    controls=[faults.mask_off, faults.causal_forced],
 )
 def bidirectional(trial):
     before, around = Counter(), Counter()
@@ -212,16 +198,10 @@ def bidirectional(trial):
     trial.check(moved[0] == 0, f"other endings change {moved[0]} of {changed:,} causal predictions (0 expected)")
     trial.check(moved[1] == changed, f"... and {moved[1]:,} of {changed:,} masked ones (all expected)")
 
-    figure, axes = plt.subplots()
-    for seen, name, colour, dash in ((causal_seen, "left to right", style.RED, "--"),
-                                     (masked_seen, "both sides", style.BLUE, "-")):  # fmt: skip
-        axes.plot(*zip(*seen, strict=True), dash, color=colour, marker="o", ms=4, label=name)
-    for floor, text in ((one_sided, "floor from the left, ln 8"), (two_sided, "floor from both sides")):
-        axes.axhline(floor, color=style.GREY, lw=1, ls=":")
-        axes.text(STEPS, floor - 0.08, text, ha="right", va="top", fontsize=9, color=style.GREY)
-    axes.set(xlabel="training step", ylabel="exact loss at the tool, nats", ylim=(0, None))
-    axes.legend(loc="upper right")
-    trial.show(figure, "two_floors", "No weights get a left-to-right model below its floor; two-sided reading does.")
+    seen = {"left to right": causal_seen, "both sides": masked_seen}
+    floors = {"floor from the left, ln 8": one_sided, "floor from both sides": two_sided}
+    caption = "No weights get a left-to-right model below its floor; two-sided reading does."
+    trial.show(figures.two_floors(seen, floors), "two_floors", caption)
     return "proved", (f"causal loss never below ln 8 = {one_sided:.3f} (lowest {lowest:.3f}); masked {final:.3f}, "
                       f"its own floor {two_sided:.3f}")  # fmt: skip
 
@@ -282,40 +262,6 @@ print(f"a BERT of {bert.num_parameters():,} parameters has been trained")
 # "random" word is the old one again with probability $1/P$, so we expect $0.1 + 0.1/P$ to look unchanged.
 #
 # The broken engines: one for each part.
-
-
-# %%
-def segments_off(engine):
-    """both sentences get the first segment's vector"""
-    engine.replace(Bert, "hidden", lambda f: lambda self, ids, segments, lengths=None: f(self, ids, 0 * ids, lengths))
-
-
-def positions_off(engine):
-    """every position gets the first one's vector"""
-    engine.replace(Positions, "forward", lambda f: lambda self, length, starts=None: f(self, 1, starts))
-
-
-def always_mask(engine):
-    """every chosen word becomes [MASK]"""
-    engine.replace(bert_batches, "MASKED", lambda _: 1.0)
-
-
-def hide_a_third(engine):
-    """30 % of the words are chosen instead of 15 %"""
-    engine.replace(bert_batches, "CHOSEN", lambda _: 0.3)
-
-
-def cls_misread(engine):
-    """the next-sentence head reads the first word instead of [CLS]"""
-
-    def change(_):
-        def forward(self, ids, segments, lengths=None):
-            hidden = self.hidden(ids, segments, lengths)
-            return self.word_head(hidden), self.next_head(hidden[:, 1])
-
-        return forward
-
-    engine.replace(Bert, "forward", change)
 
 
 # %%
@@ -388,41 +334,31 @@ def accuracies(batches):
     return words, following
 
 
-def picture(batch):
-    """One row of a batch as a strip: word, segment, and the guesses below."""
+def one_row(batch):
+    """What BERT reads in one row, word by word: the word, its segment, and where it was hidden, the answer and the
+    guess."""
     row = int(np.argmin(abs(batch.lengths - 17) + 9 * (batch.next_labels == 1)))
     length = int(batch.lengths[row])
     ids, segments = batch.ids[row : row + 1, :length], batch.segments[row : row + 1, :length]
     with no_grad():
         guesses = bert(ids, segments)[0].numpy()[0].argmax(axis=-1)
-    names = [review_words.piece(int(token)) for token in ids[0]]
-    widths = np.array([max(len(name), 2) * 0.62 + 0.9 for name in names])
-    left = np.concatenate([[0], np.cumsum(widths)[:-1]])
-    figure, axes = plt.subplots(figsize=(10.5, 1.9))
-    for x, width, name, part, target, guess, place in zip(
-        left, widths, names, segments[0], batch.masked_targets[row], guesses, range(length), strict=False
-    ):
-        colour = (style.BLUE, style.ORANGE)[part]
-        asked = target != batch.ignore
-        axes.add_patch(plt.Rectangle((x, 0), width - 0.15, 1, fc=colour, alpha=0.55 if asked else 0.18, ec=colour))
-        axes.text(x + width / 2 - 0.08, 0.5, name, ha="center", va="center", fontsize=8.5)
-        axes.text(x + width / 2 - 0.08, 1.2, str(place), ha="center", va="bottom", fontsize=7.5, color=style.GREY)
-        axes.text(x + width / 2 - 0.08, 1.75, "AB"[part], ha="center", va="bottom", fontsize=8.5, color=style.GREY)
-        if asked:
-            text = f"was: {review_words.piece(int(target))}\nguess: {review_words.piece(int(guess))}"
-            axes.text(x + width / 2 - 0.08, -0.2, text, ha="center", va="top", fontsize=8.5)
-    for y, text in ((0.5, "word"), (1.4, "+ position"), (1.95, "+ segment")):
-        axes.text(-0.6, y, text, ha="right", va="center", fontsize=8.5, color=style.GREY)
-    axes.set(xlim=(-6, left[-1] + widths[-1]), ylim=(-1.2, 2.4))
-    axes.axis("off")
-    return figure
+    name, targets = (lambda token: review_words.piece(int(token))), batch.masked_targets[row, :length]
+    asked = [None if t == batch.ignore else (name(t), name(g)) for t, g in zip(targets, guesses, strict=True)]
+    return list(zip(map(name, ids[0]), segments[0], asked, strict=True))
 
 
 # %%
 @lesson.trial(
     "bert-input",
     "BERT reads two sentences as three summed embeddings, and learns from hidden words and from what follows what.",
-    controls=[segments_off, positions_off, causal_forced, always_mask, hide_a_third, cls_misread],
+    controls=[
+        faults.segments_off,
+        faults.positions_off,
+        faults.causal_forced,
+        faults.always_mask,
+        faults.hide_a_third,
+        faults.cls_misread,
+    ],
 )
 def bert_input(trial):
     (batch,) = review_batches(1500, 3, 10_000, shuffle=False).epoch()
@@ -439,7 +375,7 @@ def bert_input(trial):
     start, end = wilson(*map(int, following))
     trial.check(start > 0.6, f"{following[0] / following[1]:.1%} of {following[1]:,} next-sentence answers are right "
                 f"({start:.1%} to {end:.1%}; above 60 % expected, guessing gives 50 %)")  # fmt: skip
-    trial.show(picture(batch), "input", "What BERT reads, and what it answers at the hidden places.")
+    trial.show(figures.reading(one_row(batch)), "input", "What BERT reads, and what it answers at the hidden places.")
     return "proved", (f"hidden words {words[0] / words[1]:.0%} (commonest word {guess:.0%}), next sentence "
                       f"{following[0] / following[1]:.0%} (guessing 50 %), rates within their intervals")  # fmt: skip
 

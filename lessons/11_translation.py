@@ -16,12 +16,13 @@
 import itertools
 from typing import Any, NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import autograd.functional as F
-from lessons.faults import FAULTS, broken, symptoms
-from lessons.harness import style
+from lessons import faults
+from lessons.faults import REPORTED
+from lessons.figures import translation as figures
+from lessons.harness.engine import broken, watched
 from lessons.harness.trial import Lesson
 from minitransformer import Translator
 from minitransformer.app.data import TranslationBatches, WordTokenizer, read_pairs
@@ -30,9 +31,8 @@ from minitransformer.app.language import Pairs, detokenize
 from minitransformer.app.language import pair_lexicon as lexicon
 from minitransformer.app.language.grammar import choice, one_of, seq, text
 from minitransformer.app.tasks.measures import bleu, translation_loss
-from minitransformer.decoding import beam_search, constraints, generate
+from minitransformer.decoding import beam_search, generate
 from minitransformer.optim import Adam, clip_grad_norm, warmup_cosine
-from minitransformer.positions import Positions
 
 lesson = Lesson(__file__)
 SEEDS = range(4) if lesson.full else range(2)
@@ -172,7 +172,7 @@ def trained(fault, recipe, seed, name="corner"):
     pool = TranslationBatches(*corpus.training, max_len=corpus.max_len, rows=32, seed=seed, bucket_batches=1)
     batches = itertools.chain.from_iterable(map(pool.epoch, itertools.count()))
     schedule = warmup_cosine(20, recipe.steps) if recipe.careful else lambda step: 1.0
-    with broken(FAULTS[fault]):
+    with broken(REPORTED[fault]):
         model = Translator(*vocabularies, *sizes, max_len=corpus.max_len, seed=seed)
         optimizer = Adam(model.parameters())
         for step, batch in enumerate(itertools.islice(batches, recipe.steps), start=1):
@@ -210,7 +210,7 @@ def english(run):
 def translate(run, sentences=None, padding=0, model=None, **options):
     """Ids of the translations of these (or of the test's) sentences, written with the run's own fault."""
     batch, usual = prepared(run, english(run) if sentences is None else sentences, padding)
-    with broken(FAULTS[run.fault]):
+    with broken(REPORTED[run.fault]):
         return generate(model or run.model, *batch, **usual | options)
 
 
@@ -244,7 +244,7 @@ def score(run):
 # **What would refute it.** A model without dropout that trains steadily from every start and repeats nothing; one
 # without normalisation that does so too; and another fault that explains the symptoms.
 #
-# **Experiment.** Five faults, each put into the engine alone (`lessons/faults.py` has them, a few lines each):
+# **Experiment.** Five faults, each put into the engine alone (`lessons/faults` has them, a few lines each):
 #
 # | fault | what is broken |
 # |---|---|
@@ -264,65 +264,15 @@ def score(run):
 # %%
 def look(run, source, target):
     """Weights with which each word to be written looks at each word of the source, mean of the heads.   → (T, S)"""
-    seen = []
-
-    def noting(attention):
-        return lambda q, k, v, **options: seen.append((q, k)) or attention(q, k, v, **options)
-
     ids = [*run.corpus.english.encode(source), EOS], [0, *run.corpus.french.encode(target)]
-    with broken(FAULTS[run.fault]), broken(lambda engine: engine.replace(F, "attention", noting)):
+    with broken(REPORTED[run.fault]), watched(F, "attention") as calls:
         run.model(*(np.array([row]) for row in ids))
-    q, k = seen[-1]
+    q, k, _ = calls[-1]
     return F.softmax(q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5).numpy()[0].mean(axis=0)
-
-
-def attention_figure(runs, source, target):
-    figure, axes = plt.subplots(1, len(runs), figsize=(3.6 * len(runs), 4.2), sharey=True)
-    for axis, run in zip(axes, runs, strict=True):
-        picture = axis.imshow(look(run, source, target), cmap="Greys", vmin=0, vmax=1, aspect="auto")
-        axis.set_xticks(range(len(source.split()) + 1), [*source.split(), "<end>"], rotation=60, ha="right")
-        axis.set_yticks(range(len(target.split()) + 1), [*target.split(), "<end>"])
-        axis.set(title=run.fault, xlabel="looks at")
-    axes[0].set_ylabel("word to be written")
-    figure.colorbar(picture, ax=axes, shrink=0.8, label="weight")
-    return figure
 
 
 def smooth(losses):
     return np.convolve(losses, np.ones(10) / 10, "valid")
-
-
-def ablation_figure(runs, scores):
-    figure, (left, side) = plt.subplots(1, 2, figsize=(10, 4.2), width_ratios=(1.15, 1))
-    for fault, colour, dash in zip(FAULTS, style.COLOURS, style.DASHES, strict=True):
-        left.semilogy(smooth(runs[fault][0].losses), color=colour, linestyle=dash, label=fault)
-    left.set(xlabel="training step", ylabel="training loss, nats a word", title="What the training shows")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=3)
-    places = np.arange(len(FAULTS))[::-1]
-    n = len(corpora["corner"].test)
-    rights, stutters = ([[score[i] for score in scores[fault]] for fault in FAULTS] for i in (1, 3))
-    for shift, values, label, looks in (
-        (0.2, np.mean(rights, axis=1) / n, "sentences right", {"color": style.BLUE}),
-        (-0.2, np.mean(stutters, axis=1), "words said twice in a row", {"color": style.ORANGE, "hatch": "///"}),
-    ):
-        bars = side.barh(places + shift, 100 * values, 0.36, label=label, **looks)
-        side.bar_label(bars, fmt="%.0f", padding=2, fontsize=9)
-    side.set_yticks(places, FAULTS)
-    side.set(xlabel="per cent", xlim=(0, 112), title="What the translations show")
-    figure.legend(*side.get_legend_handles_labels(), loc="outside lower right")
-    return figure
-
-
-def careless_figure(wild):
-    figure, axes = plt.subplots(figsize=(7.2, 3.8))
-    looks = {SOUND: ("with layer norm", style.BLUE, "-"), "no norm": ("without", style.RED, "--")}
-    for fault, (label, colour, dash) in looks.items():
-        for i, run in enumerate(wild[fault]):
-            axes.semilogy(run.losses, dash, color=colour, lw=1.4, label=None if i else f"{label}, {len(SEEDS)} starts")
-    axes.set(xlabel="training step", ylabel="training loss, nats a word", title="A high constant rate, and no limit")
-    axes.tick_params(axis="y", which="minor", labelleft=False)
-    axes.legend()
-    return figure
 
 
 # %%
@@ -359,7 +309,7 @@ def untouched(run):
 def reloaded(run):
     """How many translations are right once the weights were saved, with the fault, and loaded into another model."""
     other = drawn_anew(run, seed=99)
-    with broken(FAULTS[run.fault]):
+    with broken(REPORTED[run.fault]):
         saved = run.model.state_dict()
     other.load_state_dict(other.state_dict() | saved)
     return int(right(run, translate(run, model=other)).sum())
@@ -367,39 +317,24 @@ def reloaded(run):
 
 # %% [markdown]
 # Three broken engines must make the trial fail: one in which the "sound" model has no mask either, one without
-# positions, and one whose layer norm only looks like one.
+# positions, and one whose layer norm hands its input on.
 
 
 # %%
-def mask_off(engine):
-    """attention ignores the mask, in the model that counts as sound too"""
-    engine.replace(F, "attention", lambda f: lambda q, k, v, is_causal=False, **o: f(q, k, v, **o))
-
-
-def order_off(engine):
-    """the words have no positions"""
-    engine.replace(Positions, "forward", lambda forward: lambda self, *where: forward(self, *where) * 0.0)
-
-
-def norm_off(engine):
-    """layer norm scales and shifts, but no longer normalises"""
-    engine.replace(F, "layer_norm", lambda norm: lambda x, weight, bias, eps=1e-5: x * weight + bias)
-
-
 @lesson.trial(
     "degenerate",
     "Without dropout or normalisation, training grows unstable, differs by initialisation, and words repeat.",
-    controls=[mask_off, order_off, norm_off],
+    controls=[faults.mask_off, faults.encoding_off, faults.norm_off],
 )
 def degenerate(trial):
     n = len(corpora["corner"].test)
-    counts = {fault: symptoms(change) for fault, change in FAULTS.items()}
+    counts = {fault: faults.symptoms(change) for fault, change in REPORTED.items()}
     heads = ["untrained; moved by", "the answer", "a later word", "padding", "weights that stay"]
     trial.note(table([heads, *([fault, *map(str, found.values())] for fault, found in counts.items())]))
     healthy = list(counts[SOUND].values())
     trial.check(not any(healthy), f"symptoms of the sound engine before training: {healthy} (all 0 expected)")
     seen = sum(any(found.values()) for fault, found in counts.items() if fault != SOUND)
-    trial.check(seen == len(FAULTS) - 1, f"{seen} of {len(FAULTS) - 1} faults show before any training")
+    trial.check(seen == len(REPORTED) - 1, f"{seen} of {len(REPORTED) - 1} faults show before any training")
 
     references = stutter([french.split() for _, french in corpora["corner"].test])
     trial.check(references == 0, f"stutter of right French: {references:.1%} (0 expected)")
@@ -430,12 +365,12 @@ def degenerate(trial):
     alive = [run for run in wild["no norm"] if all(np.isfinite(w.numpy()).all() for w in run.model.parameters())]
     trial.note(f"it stutters then: {', '.join(f'{stutter(translate(run)):.0%}' for run in alive)} of the words")
 
-    for fault in list(FAULTS)[1:]:
+    for fault in list(REPORTED)[1:]:
         runs[fault] = [trained(fault, CAREFUL, seed) for seed in SEEDS]
         scores[fault] = [score(run) for run in runs[fault]]
     trial.note(table(list(score_rows(scores))))
     for line in ("i am a student .", "i have a red car .", "the fridge is full of food ."):
-        said = {fault: corpora["corner"].french.decode(translate(runs[fault][0], [line])[0]) for fault in FAULTS}
+        said = {fault: corpora["corner"].french.decode(translate(runs[fault][0], [line])[0]) for fault in REPORTED}
         trial.note("\n".join([line, *(f"  {fault:22}{words[:60]}" for fault, words in said.items())]))
     gentle = min(s.right for s in scores["no norm"])
     trial.check(gentle >= 0.9 * n, f"without norm, careful: {gentle} of {n} right or more (90 % expected)")
@@ -474,11 +409,16 @@ def degenerate(trial):
         sum(a != b for a, b in zip(translate(r), translate(r, padding=5), strict=True)) for r in runs["no padding mask"]
     ]
     trial.note(f"no padding mask: five more columns of padding change {padded} of {n} translations")
-    trial.show(ablation_figure(runs, scores), "faults", "The curves look alike. The translations do not.")
-    trial.show(careless_figure(wild), "careless", "Down, then up: this takes a missing norm and a high rate.")
+    curves = {fault: smooth(runs[fault][0].losses) for fault in REPORTED}
+    rights, stutters = ([np.mean([one[i] for one in scores[fault]]) for fault in REPORTED] for i in (1, 3))
+    figure = figures.faults(curves, np.array(rights) / n, np.array(stutters))
+    trial.show(figure, "faults", "The curves look alike. The translations do not.")
+    looks = {"with layer norm": SOUND, "without": "no norm"}
+    losses = {label: [run.losses for run in wild[fault]] for label, fault in looks.items()}
+    trial.show(figures.careless(losses), "careless", "Down, then up: this takes a missing norm and a high rate.")
     example = "my cow does not buy a red car .", "ma vache n' achète pas une voiture rouge ."
-    shown = [runs[fault][0] for fault in (SOUND, LOST, LEAKED)]
-    trial.show(attention_figure(shown, *example), "alignment", "Where the decoder looks while it writes.")
+    weights = {fault: look(runs[fault][0], *example) for fault in (SOUND, LOST, LEAKED)}
+    trial.show(figures.alignment(weights, *example), "alignment", "Where the decoder looks while it writes.")
     return "sharpened", (
         f"dropout plays no part ({worst} of {n} right without any); a missing norm does harm at a high constant rate "
         f"(the loss ends at {grown:,.0f} times its lowest value or more), little in careful training ({gentle} right); "
@@ -526,27 +466,12 @@ def found(run, rows, shift):
 def by_beam(run, beams):
     """How many of the sentences that a beam search finds likeliest are right."""
     batch, usual = prepared(run, english(run))
-    with broken(FAULTS[run.fault]):
+    with broken(REPORTED[run.fault]):
         return int(right(run, [best[0].tokens for best in beam_search(run.model, *batch, beams=beams, **usual)]).sum())
 
 
 def percent(shares):
     return f"{100 * np.mean(shares):.0f} %"
-
-
-def words_figure(results):
-    figure, axes = plt.subplots(figsize=(8.4, 4))
-    places = np.arange(len(results))
-    for side, colour, hatch, label in ((0, style.BLUE, "", "its own"), (1, "0.75", "///", "another")):
-        heights = [100 * np.mean(pair[side]) for pair in results.values()]
-        bars = axes.bar(
-            places + 0.4 * side - 0.2, heights, 0.38, color=colour, hatch=hatch, label=f"of {label} sentence"
-        )
-        axes.bar_label(bars, fmt="%.0f", padding=2, fontsize=9)
-    axes.set_xticks(places, [f"{fault}\n{how}" for fault, how in results], fontsize=9)
-    axes.set(ylabel="words found, per cent", ylim=(0, 119), title="How much of a right translation was written")
-    axes.legend(loc="upper left", ncols=2)
-    return figure
 
 
 # %% [markdown]
@@ -557,20 +482,10 @@ def words_figure(results):
 voices = {fault: [trained(fault, CAREFUL, seed) for seed in SEEDS] for fault in (LATE, LEAKED, SOUND)}
 
 
-def forbids_nothing(engine):
-    """the rule against repetition finds no repetition"""
-    engine.replace(constraints, "repeated", lambda repeated: lambda history, n: set())
-
-
-def blank_source(engine):
-    """the decoder looks at a blank page instead of the source"""
-    engine.replace(Translator, "encode", lambda encode: lambda self, *sources: encode(self, *sources) * 0.0)
-
-
 @lesson.trial(
     "no-repeat",
     "Forbidding repeated words brings sensible words out of a failed model.",
-    controls=[forbids_nothing, blank_source],
+    controls=[faults.forbids_nothing, faults.blank_source],
 )
 def no_repeat(trial):
     n, words = len(corpora["corner"].test), corpora["corner"].french
@@ -625,7 +540,8 @@ def no_repeat(trial):
         greedy = int(right(run, translate(run)).sum())
         trial.note(f"{fault}: {greedy} of {n} right by greedy search, {by_beam(run, 4)} by a beam of 4")
     del results[SOUND, "once each"]
-    trial.show(words_figure(results), "words", "Only a model that reads its source has something to say.")
+    found_in = {where: [np.mean(shares) for shares in pair] for where, pair in results.items()}
+    trial.show(figures.words(found_in), "words", "Only a model that reads its source has something to say.")
     return "sharpened", (
         f"true of a model that reads its source: with the late mask {percent(freely)} of the right words become "
         f"{percent(own)} (over chance: {surplus[0]} and {surplus[1]}), with a leaked target {percent(nothing)} (chance "

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,31 @@ def test_a_forbidden_import_is_found_however_it_is_written(tmp_path, line):
     assert not forbidden_imports("gpu", tmp_path)
     file.write_text(f"{line}\n")
     assert "kernels/gpu/grid.py: kernels.emulator" in " ".join(forbidden_imports("gpu", tmp_path))
+
+
+# a path, an import, a name given to importlib or Path, the command
+LESSONS = re.compile(r"\blessons[/\\.]\w|\b(?:import|from) lessons\b|[\"']lessons[\"']|\bminitransformer lessons\b")
+
+
+@pytest.mark.parametrize("floor", FLOORS[:3])
+def test_a_lower_floor_does_not_name_the_lessons(floor):
+    """Neither by import nor by path, nor by their command, which is there only where lessons are installed."""
+    files = [file for file in (ROOT / floor).rglob("*") if file.suffix in (".py", ".md", ".cu", ".cuh", ".h", ".cpp")]
+    assert files
+    for file in files:
+        found = LESSONS.search(file.read_text(encoding="utf-8"))
+        assert not found, f"{file.relative_to(ROOT)}: {found[0]}"
+
+
+def test_what_people_read_never_imports_what_people_use():
+    """minitransformer without app imports nothing of app; `python -m minitransformer` is the command line's door."""
+    core = [file for file in (ROOT / "minitransformer").rglob("*.py") if "app" not in file.relative_to(ROOT).parts]
+    assert len(core) > 10
+    for file in core:
+        if file.name != "__main__.py":
+            names = imported_modules(file)
+            used = {name for name in names if (name + ".").startswith("minitransformer.app.")}
+            assert not used, f"{file.relative_to(ROOT)}: {', '.join(sorted(used))}"
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess:

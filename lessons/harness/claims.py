@@ -27,7 +27,9 @@ def sources_key(script: Path, backend: str, full: bool, data: str | None) -> str
     digest = hashlib.sha256()
     digest.update(f"{platform.python_version()} {version('numpy')} {version('numba')} {backend} {full} {data}".encode())
     files = [file for package in ("kernels", "autograd", "minitransformer") for file in (ROOT / package).rglob("*")]
-    files += [*(ROOT / "lessons").glob("[!0-9]*.py"), *(ROOT / "lessons/harness").glob("*.py"), script]
+    lessons = ROOT / "lessons"
+    files += [*lessons.glob("[!0-9]*.py"), *lessons.glob("harness/*.py"), *lessons.glob("faults/*.py"), script]
+    files += lessons.glob(f"figures/{script.stem[3:]}.py")  # NN_name.py draws with name.py
     for file in sorted(files):
         if file.suffix in (".py", ".cu", ".cuh"):
             digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
@@ -69,7 +71,10 @@ def gather() -> dict[str, Any]:
     claims = [claim for record in records for claim in record["claims"]]
     caught, of = score(claims)
     summary = {
-        "lessons": [{name: record.get(name) for name in about} | {"passed": passed(record)} for record in records],
+        "lessons": [
+            {name: record.get(name) for name in about} | {"passed": passed(record), "state": state(record)}
+            for record in records
+        ],
         "claims": [{name: part for name, part in claim.items() if name != "events"} for claim in claims],
         "controls": {"caught": caught, "of": of},
     }
@@ -84,14 +89,14 @@ def read() -> dict[str, Any]:
     summary = _load(CLAIMS)
     needed = {"claim", "lesson", "statement", "verdict", "evidence", "checks", "figures", "controls"}
     try:
-        whole = {"lessons", "claims", "controls"} <= summary.keys() and all(
+        complete = {"lessons", "claims", "controls"} <= summary.keys() and all(
             needed <= claim.keys() and all({"control", "what", "caught", "by"} <= c.keys() for c in claim["controls"])
             for claim in summary["claims"]
         )
-        whole = whole and all({"lesson", "title", "finished", "passed"} <= one.keys() for one in summary["lessons"])
+        complete = complete and all({"lesson", "title", "state"} <= one.keys() for one in summary["lessons"])
     except (AttributeError, TypeError):
-        whole = False
-    if not whole:
+        complete = False
+    if not complete:
         raise ClaimsError(f"{CLAIMS} is not a record of claims; run minitransformer lessons again")
     return summary
 
@@ -109,6 +114,13 @@ def sound(claim: dict[str, Any]) -> bool:
 
 def passed(record: dict[str, Any]) -> bool:
     return bool(record["finished"]) and all(sound(claim) for claim in record["claims"])
+
+
+def state(record: dict[str, Any]) -> str:
+    """passed; failed, if a claim is not sound; not finished, if the lesson was interrupted or crashed elsewhere."""
+    if passed(record):
+        return "passed"
+    return "not finished" if all(sound(claim) for claim in record["claims"]) else "failed"
 
 
 def forget(script: Path) -> None:

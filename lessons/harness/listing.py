@@ -13,7 +13,7 @@ import json
 import sys
 
 from lessons.harness import claims
-from lessons.harness.verdicts import claims_table, columns, printable, summary
+from lessons.harness.terminal import claims_table, columns, printable, summary
 from minitransformer.errors import UserError
 
 SUMMARY = "every claim of the lessons, its verdict and evidence, from their last run"
@@ -33,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(printable(claims_table(record["claims"], columns())))
         print("\n" + summary(record["claims"]))
-    failed = [lesson["lesson"] for lesson in record["lessons"] if not lesson["passed"]]
-    if failed:
-        print(f"not sound: {', '.join(failed)}; run minitransformer lessons {' '.join(failed)}", file=sys.stderr)
-    return 1 if failed else 0
+    for wrong in ("failed", "not finished"):
+        names = [lesson["lesson"] for lesson in record["lessons"] if lesson["state"] == wrong]
+        if names:
+            print(f"{wrong}: {', '.join(names)}; run minitransformer lessons {' '.join(names)}", file=sys.stderr)
+    return 0 if all(lesson["state"] == "passed" for lesson in record["lessons"]) else 1

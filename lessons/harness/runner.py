@@ -1,7 +1,8 @@
 """Run the lessons: scripts that put claims about transformers on trial, on the sound engine and on broken ones.
 
 Each lesson runs in a process of its own. What it prints is kept in build/lessons/NAME.log beside its figures; the
-claims go to build/claims.json, and a report to build/lessons.html. Exit code 1 if any lesson fails.
+claims go to build/claims.json, and a report to build/lessons.html. Exit code 1 if any lesson fails; Ctrl-C ends with
+130, and the lesson that was being run is recorded as not finished.
 
 examples:
   minitransformer lessons                 all of them
@@ -11,19 +12,18 @@ examples:
 """
 
 import argparse
+import contextlib
 import os
 import queue
-import re
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
+from typing import TextIO
 
-from lessons.harness import claims, report
-from lessons.harness.verdicts import claims_table, columns, printable, summary
+from lessons.harness import claims, html_report
+from lessons.harness.terminal import Progress, claims_table, columns, printable, summary
 from minitransformer.app.cli.main import add_backend
-from minitransformer.app.progress import duration
 from minitransformer.app.tables import table
 from minitransformer.errors import UserError
 
@@ -64,31 +64,37 @@ def run(arguments: argparse.Namespace) -> int:
         claims.FOLDER.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot write to {claims.FOLDER}: {error.strerror}; run where you may write") from None
-    failed = []
-    for number, script in enumerate(scripts, start=1):
-        place = f"[{number}/{len(scripts)}] {script.stem}"
-        if arguments.changed and claims.up_to_date(script, _backend(arguments), arguments.full, arguments.data):
-            print(f"{place}: passed already on the present sources", flush=True)
-        elif not _run_lesson(script, arguments, place):
-            failed.append(script.stem)
-    return _conclude([script.stem for script in scripts], failed)
+    states: dict[str, str] = {}  # of the lessons run so far
+    with contextlib.suppress(KeyboardInterrupt):
+        for number, script in enumerate(scripts, start=1):
+            place = f"[{number}/{len(scripts)}] {script.stem}"
+            states[script.stem] = "not finished"
+            if arguments.changed and claims.up_to_date(script, _backend(arguments), arguments.full, arguments.data):
+                print(f"{place}: passed already on the present sources", flush=True)
+                states[script.stem] = "passed"
+            else:
+                states[script.stem] = _run_lesson(script, arguments, place)
+    return _conclude([script.stem for script in scripts], states)
 
 
-def _conclude(names: list[str], failed: list[str]) -> int:
+def _conclude(names: list[str], states: dict[str, str]) -> int:
     """The verdicts of the lessons just run, on the terminal; those of all lessons, in the report."""
     try:
         record = claims.gather()
-        report.write(REPORT, claims.lesson_records())
+        html_report.write(REPORT, claims.lesson_records())
     except (claims.ClaimsError, OSError) as error:
         raise UserError(str(error)) from None
-    tried = [claim for claim in record["claims"] if claim["lesson"] in names]
+    tried = [claim for claim in record["claims"] if claim["lesson"] in states]
     print("\n" + printable(claims_table(tried, columns())))
     print("\n" + summary(tried))
-    print(f"lessons passed: {len(names) - len(failed)} of {len(names)}")
-    print(f"report: {REPORT}, figures and logs: {claims.FOLDER}")
-    if failed:
-        print(f"failed: {', '.join(failed)}", file=sys.stderr)
-    return 1 if failed else 0
+    print(f"lessons passed: {list(states.values()).count('passed')} of {len(names)}")
+    print(f"report: {REPORT}, figures and logs: {claims.FOLDER}", flush=True)
+    for wrong in ("failed", "not finished"):
+        if found := [name for name, state in states.items() if state == wrong]:
+            print(f"{wrong}: {', '.join(found)}", file=sys.stderr)
+    if "not finished" in states.values():
+        raise KeyboardInterrupt
+    return 1 if "failed" in states.values() else 0
 
 
 def _backend(arguments: argparse.Namespace) -> str:
@@ -97,74 +103,57 @@ def _backend(arguments: argparse.Namespace) -> str:
     return arguments.backend or kernels.current().name
 
 
-def _run_lesson(script: Path, arguments: argparse.Namespace, place: str) -> bool:
-    """Runs one script and keeps its log; True if it passed."""
+def _run_lesson(script: Path, arguments: argparse.Namespace, place: str) -> str:
+    """Runs one script and keeps its log; passed or failed."""
     command = [sys.executable, "-u", str(script)]
     command += ["--full"] if arguments.full else []
     command += ["--data", arguments.data] if arguments.data else []
     command += ["--backend", arguments.backend] if arguments.backend else []
     claims.forget(script)  # whatever happens next, no older verdict may stand
     log = claims.FOLDER / f"{script.stem}.log"
-    start = time.perf_counter()
+    progress = Progress(place, claims.title(script))
     with (
-        log.open("w", encoding="utf-8") as kept,
+        log.open("w", buffering=1, encoding="utf-8") as kept,  # line by line, for whoever follows it
         subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8", errors="replace",
             env={**os.environ, "PYTHONIOENCODING": "utf-8", "MPLBACKEND": "Agg"},
         ) as process,
     ):  # fmt: skip
-        progress = _Progress(place, start)
         lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=_pump, args=(process.stdout, lines), daemon=True).start()
-        while True:
-            try:
-                line = lines.get(timeout=1.0)
-            except queue.Empty:
-                progress.tick()
-                continue
-            if line is None:
-                break
-            kept.write(line)
-            progress.line(line.rstrip())
-    good = process.returncode == 0
-    progress.end(good)
-    if not good:
+        reader = threading.Thread(target=_pass_on, args=(process.stdout, lines), daemon=True)
+        reader.start()
+        try:
+            _follow(lines, kept, progress)
+        except KeyboardInterrupt:
+            process.terminate()  # what it has recorded so far says that it did not come to its end
+            progress.end("not finished")
+            raise
+        finally:
+            reader.join()  # before its pipe is closed
+    state = "passed" if process.returncode == 0 else "failed"
+    progress.end(state if state == "passed" else "FAILED")
+    if state == "failed":
         print(f"{script.name} failed (exit code {process.returncode}); the end of {log}:", file=sys.stderr)
         tail = log.read_text(encoding="utf-8").splitlines()[-15:]
         print(printable("\n".join(f"    {line}" for line in tail)), file=sys.stderr, flush=True)
-    return good
+    return state
 
 
-def _pump(stream, lines: "queue.Queue[str | None]") -> None:
+def _follow(lines: "queue.Queue[str | None]", log: TextIO, progress: Progress) -> None:
+    """Writes and shows the lines as they come, until there are no more."""
+    while True:
+        try:
+            line = lines.get(timeout=1.0)
+        except queue.Empty:
+            progress.tick()
+            continue
+        if line is None:
+            return
+        log.write(line)
+        progress.line(line.rstrip())
+
+
+def _pass_on(stream: TextIO, lines: "queue.Queue[str | None]") -> None:
     for line in stream:
         lines.put(line)
     lines.put(None)
-
-
-class _Progress:
-    """One line a claim; on a terminal also the latest line and the seconds so far, which come and go."""
-
-    def __init__(self, place: str, start: float):
-        self.place, self.start, self.claim, self.latest = place, start, "", ""
-        self.live = sys.stdout.isatty()
-        print(f"{place}" if not self.live else "", end="\n" if not self.live else "", flush=True)
-        self.tick()
-
-    def tick(self) -> None:
-        if self.live:
-            text = f"{self.place} {duration(time.perf_counter() - self.start)}  {self.latest.strip()}"
-            print(f"\r\033[K{printable(text[: columns() - 1])}", end="", flush=True)
-
-    def line(self, text: str) -> None:
-        if header := re.match(r"([a-z][a-z0-9-]*): \S", text):
-            self.claim = header[1]
-        if verdict := re.match(r"  (PROVED|REFUTED|SHARPENED|FAILED|MISSED)\b", text):
-            self._say(f"    {self.claim}: {verdict[1].lower() if verdict[1][0] in 'PRS' else verdict[1]}")
-        self.latest = text or self.latest
-        self.tick()
-
-    def end(self, good: bool) -> None:
-        self._say(f"{self.place}: {'passed' if good else 'FAILED'}, {duration(time.perf_counter() - self.start)}")
-
-    def _say(self, text: str) -> None:
-        print(("\r\033[K" if self.live else "") + text[: columns()], flush=True)

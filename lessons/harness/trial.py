@@ -2,11 +2,7 @@
 
     lesson = Lesson(__file__)
 
-    def mask_off(engine):
-        "attention ignores the mask"
-        engine.replace(F, "attention", lambda attention: lambda q, k, v, **rest: attention(q, k, v))
-
-    @lesson.trial("mask-causal", "A masked position depends on itself and earlier ones only.", controls=[mask_off])
+    @lesson.trial("mask-causal", "A position depends on itself and earlier ones only.", controls=[faults.mask_off])
     def mask_causal(trial):
         ...
         trial.check((above == 0.0).all(), f"all {above.size} entries above the diagonal are exactly 0.0")
@@ -16,8 +12,8 @@
     lesson.finish()
 
 A trial runs at once, on the sound engine. Then it runs again, in silence, under each of its negative controls: a
-deliberately broken engine, under which one of its checks has to fail. With `--break mask-off` only that control is run,
-in the open.
+deliberately broken engine (lessons/faults has them), under which one of its checks has to fail. With `--break mask-off`
+only that control is run, in the open.
 """
 
 import argparse
@@ -37,6 +33,7 @@ import matplotlib
 import kernels
 from lessons.harness import claims, style
 from lessons.harness.claims import FOLDER, VERDICTS
+from lessons.harness.engine import Fault, broken
 from lessons.harness.transcript import Transcript
 
 NOTEBOOK = "ipykernel" in sys.modules
@@ -48,23 +45,6 @@ if NOTEBOOK:  # where a notebook has no file of its own, Lesson(__file__) must f
 
 class CheckFailed(Exception):
     """A check of a trial did not hold."""
-
-
-class Engine:
-    """Breaks the engine for the time of one control: what is replaced is put back at the end."""
-
-    def __init__(self) -> None:
-        self._undo = contextlib.ExitStack()
-
-    def replace(self, owner: Any, name: str, change: Callable[[Any], Any]) -> None:
-        """Sets `owner.name` to `change(what was there)`."""
-        original = getattr(owner, name)
-        own = name in vars(owner)
-        setattr(owner, name, change(original))
-        self._undo.callback(setattr, owner, name, original) if own else self._undo.callback(delattr, owner, name)
-
-    def restore(self) -> None:
-        self._undo.close()
 
 
 class Trial:
@@ -172,7 +152,7 @@ class Lesson:
         print(f"          -> {path}")
         return path
 
-    def trial(self, claim: str, statement: str, controls: list[Callable[[Engine], None]]):
+    def trial(self, claim: str, statement: str, controls: list[Fault]):
         """Runs the decorated function as the trial of `claim`: it checks, and returns (verdict, evidence)."""
         assert controls, f"{claim} needs a negative control: a check that cannot fail proves nothing"
         if NOTEBOOK:  # a cell may be run again
@@ -206,7 +186,7 @@ class Lesson:
             assert verdict in VERDICTS, f"{claim}: a verdict is one of {', '.join(VERDICTS)}, not {verdict!r}"
         except CheckFailed as failure:
             verdict, evidence = "FAILED", str(failure)
-        except BaseException as error:  # no verdict; what is known so far is kept
+        except Exception as error:  # no verdict; what is known so far is kept
             self.records.append(record | {"evidence": f"stopped by {type(error).__name__}: {error}"})
             self._write(finished=False)
             raise
@@ -227,18 +207,17 @@ class Lesson:
     def _run_control(self, claim: str, run: Callable, name: str, control: Callable, silent: bool = True) -> dict:
         """Runs a trial on a broken engine; it is caught when a check fails, not when something merely crashes."""
         what = (control.__doc__ or name).strip()
-        engine, self.control = Engine(), name
+        self.control = name
         caught, by = False, "every check still passes"
+        quiet = contextlib.redirect_stdout(io.StringIO()) if silent else contextlib.nullcontext()
         try:
-            control(engine)
-            with contextlib.redirect_stdout(io.StringIO()) if silent else contextlib.nullcontext():
+            with broken(control), quiet:
                 run(Trial(self, claim, name))
         except CheckFailed as failure:
             caught, by = True, str(failure)
         except Exception as error:  # a crash is no verdict
             by = f"the broken engine crashed before a check could fail: {type(error).__name__}: {error}"
         finally:
-            engine.restore()
             self.control = None
             self._remembered = {key: value for key, value in self._remembered.items() if key[0] is None}
         if silent or not caught:

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from minitransformer.presets import LAB_TRANSLATOR
 
 from lessons import faults
-from lessons.results.figures import environment, save_figure
-from lessons.results.report import script
+from lessons.results.command import script
+from lessons.results.records import environment, save_figure
 from lessons.results.translation import SENTENCES
 from minitransformer.app.data import Tokenizer, TranslationBatches, WordTokenizer, read_pairs
 from minitransformer.app.progress import progress_on
@@ -45,8 +45,8 @@ FAULTS: dict[str, Callable[[Any], None]] = {
     "leaked target": faults.leaked_target,
     "trained on the source": faults.trained_on_the_source,
     "unregistered weights": faults.unregistered_weights,
-    "no padding mask": faults.no_padding_mask,
-    "no norm": faults.no_norm,
+    "no padding mask": faults.padding_seen,
+    "no norm": faults.norm_off,
     "words not scaled": faults.unscaled_words,
 }
 SHOWN = (1, 4, 6)  # of the sentences

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from lessons.results import experiments
-from lessons.results.figures import save_figure
-from lessons.results.report import script, something, told_of
+from lessons.results.command import at_least_one, script, summaries
+from lessons.results.records import save_figure
 from lessons.results.runs import Run, about, metrics, note_of
 from lessons.results.transfer import base, interval, naive_bayes, told
 from minitransformer.app.data import WordTokenizer, read_labelled
@@ -26,7 +26,7 @@ from minitransformer.app.data import WordTokenizer, read_labelled
 NAME = "films"
 
 
-def facts(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
+def summary_of(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
     """One way to start, on one number of labels: all its seeds."""
     notes = [note_of(run, places) for run in runs]
     last = [metrics(run, places)["evaluation"][-1] for run in runs]
@@ -94,10 +94,10 @@ def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, An
     groups: dict[str, dict[str, Any]] = {}
     for name, by_labels in experiments.FILMS.items():
         runs = {str(labels): seeds for labels, seeds in by_labels.items()}
-        groups[name] = told_of(runs, facts, places, former.get("groups", {}).get(name, {}))
-    groups = something({name: by_labels for name, by_labels in groups.items() if by_labels}, NAME)
+        groups[name] = summaries(runs, summary_of, places, former.get("groups", {}).get(name, {}))
+    groups = at_least_one({name: by_labels for name, by_labels in groups.items() if by_labels}, NAME)
     bases = {name: [run] for name, run in experiments.FILMS_BASES.items() if name in groups}
-    told = told_of(bases, base, places, former.get("bases", {}))
+    told = summaries(bases, base, places, former.get("bases", {}))
     return {"bases": told, "naive_bayes": baseline(places), "groups": groups}
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lessons.results.figures import load_record
 from lessons.results.films import with_seeds
+from lessons.results.records import load_record
 from lessons.results.transfer import told
 from lessons.results.translation import any_case
 from minitransformer.app.cli.main import orderly

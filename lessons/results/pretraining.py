@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from lessons.results import experiments
-from lessons.results.figures import save_figure
-from lessons.results.report import script, something, told_of
+from lessons.results.command import at_least_one, script, summaries
+from lessons.results.records import save_figure
 from lessons.results.runs import Run, about, metrics
 
 NAME = "pretraining"
 TICKS = (60, 80, 100, 150, 200, 300)  # of perplexity
 
 
-def facts(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
+def summary_of(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
     (run,) = runs
     lines = metrics(run, places)["evaluation"]
     return {
@@ -63,7 +63,7 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
 
 def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, Any]:
     runs = {name: [run] for name, run in experiments.PRETRAINING.items()}
-    return {"runs": something(told_of(runs, facts, places, former.get("runs", {})), NAME)}
+    return {"runs": at_least_one(summaries(runs, summary_of, places, former.get("runs", {})), NAME)}
 
 
 def tell(record: Mapping[str, Any]) -> None:

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from lessons.results import experiments
-from lessons.results.figures import save_figure
-from lessons.results.report import script, something, told_of
+from lessons.results.command import at_least_one, script, summaries
+from lessons.results.records import save_figure
 from lessons.results.runs import Run, about, metrics
 from lessons.results.word_for_word import plain
 from minitransformer.app.data import LabTokenizer, Tokenizer, WordTokenizer, read_labelled
@@ -63,7 +63,7 @@ def _judged(ids: Sequence[Any], known: Any, held: Any, tokenizer: Tokenizer) -> 
     return {"accuracy": right / count, "interval": wilson(right, count), "texts": count}
 
 
-def facts(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
+def summary_of(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
     """One recipe, all its seeds."""
     lines = [metrics(run, places)["evaluation"] for run in runs]
     return {
@@ -130,13 +130,13 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
 def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, Any]:
     before = former.get("recipes", {})
     recipes = {
-        recipe: told_of(groups, facts, places, before.get(recipe, {}))
+        recipe: summaries(groups, summary_of, places, before.get(recipe, {}))
         for recipe, groups in experiments.TRANSFER.items()
     }
     recipes = {recipe: groups for recipe, groups in recipes.items() if groups}
     bases = {name: [run] for name, run in experiments.TRANSFER_BASES.items()}
-    told = told_of(bases, base, places, former.get("bases", {}))
-    return {"naive_bayes": baselines(places), "bases": told, "recipes": something(recipes, "transfer-lab")}
+    told = summaries(bases, base, places, former.get("bases", {}))
+    return {"naive_bayes": baselines(places), "bases": told, "recipes": at_least_one(recipes, "transfer-lab")}
 
 
 def tell(record: Mapping[str, Any]) -> None:

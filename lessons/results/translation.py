@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 import autograd.functional as F
-from lessons.faults import broken
+from lessons.harness.engine import watched
 from lessons.results import experiments
-from lessons.results.figures import save_figure
-from lessons.results.report import script, something, told_of
+from lessons.results.command import at_least_one, script, summaries
+from lessons.results.records import save_figure
 from lessons.results.runs import Run, about, metrics, note_of
 from minitransformer.app.data import Tokenizer, WordTokenizer, read_pairs
 from minitransformer.app.tasks.trained import Trained, open_model
@@ -39,7 +39,7 @@ SHOWN = (1, 4, 12)  # of the sentences, with what the model looks at
 BEAMS = 5
 
 
-def facts(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
+def summary_of(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
     """All that is told about one translator."""
     (run,) = runs
     lines, note = metrics(run, places), note_of(run, places)
@@ -90,16 +90,11 @@ def _written(trained: Trained, beams: int) -> list[str]:
 
 def look(trained: Trained, english: str, french: str) -> dict[str, Any]:
     """How much each word to be written looks at each word of the source: the last layer, mean of its heads."""
-    seen: list[Any] = []
-
-    def noting(attention: Any) -> Any:
-        return lambda q, k, v, **options: seen.append((q, k)) or attention(q, k, v, **options)
-
     source, target = trained.wordings["source"], trained.wordings["target"]
     rows = [*source_ids(trained.model, source, english), Tokenizer.eos], [Tokenizer.sos, *target.encode(french)]
-    with broken(lambda engine: engine.replace(F, "attention", noting)):
+    with watched(F, "attention") as calls:
         trained.model(*(np.array([row]) for row in rows))
-    q, k = seen[-1]
+    q, k, _ = calls[-1]
     weights = F.softmax(q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5).numpy()[0].mean(axis=0)
     return {
         "source": [*(source.tokenizer.decode([i]) or "?" for i in rows[0][:-1]), "<end>"],
@@ -166,7 +161,7 @@ def _maps(record: Mapping[str, Any], plt: Any) -> Any:
 
 def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, Any]:
     runs = {name: [run] for name, run in experiments.TRANSLATION.items()}
-    return {"runs": something(told_of(runs, facts, places, former.get("runs", {})), NAME)}
+    return {"runs": at_least_one(summaries(runs, summary_of, places, former.get("runs", {})), NAME)}
 
 
 def tell(record: Mapping[str, Any]) -> None:

@@ -5,8 +5,6 @@ import pytest
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.convolution import conv1d
-from lessons.recurrent import gru_cell, lstm_cell, rnn_cell
 
 pytestmark = pytest.mark.oracle
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-oracles installs it")
@@ -30,11 +28,6 @@ def masked(q, k, v):
         q, k, v, attn_mask=torch.tensor(np.arange(70) < LENGTHS[:, None, None, None])
     )
 
-
-CELL = {
-    g: [rng.standard_normal(s) for s in ((2, 3), (2, 4), (g * 4, 3), (g * 4, 4), (g * 4,), (g * 4,))] for g in (1, 3, 4)
-}
-STATE = rng.standard_normal((2, 4))
 
 CASES = {
     "add": ([A, B[0]], lambda a, b: a + b, None),
@@ -86,17 +79,6 @@ CASES = {
     "attention, causal": ([Q, K, V], lambda q, k, v: F.attention(q, k, v, is_causal=True),
         lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True)),
     "attention, key lengths": ([Q, K, V], lambda q, k, v: F.attention(q, k, v, key_lengths=LENGTHS), masked),
-    "rnn": ([STATE, *CELL[1][0:1], *CELL[1][2:]], lambda h, x, *w: rnn_cell(x, h, *w),
-        lambda h, x, *w: torch._VF.rnn_tanh_cell(x, h, *w)),
-    "gru": ([STATE, *CELL[3][0:1], *CELL[3][2:]], lambda h, x, *w: gru_cell(x, h, *w),
-        lambda h, x, *w: torch._VF.gru_cell(x, h, *w)),
-    "lstm": ([STATE, *CELL[4]], lambda c, x, h, *w: lstm_cell(x, (h, c), *w)[0],
-        lambda c, x, h, *w: torch._VF.lstm_cell(x, (h, c), *w)[0]),
-    "lstm, cell state": ([STATE, *CELL[4]], lambda c, x, h, *w: lstm_cell(x, (h, c), *w)[1],
-        lambda c, x, h, *w: torch._VF.lstm_cell(x, (h, c), *w)[1]),
-    "conv1d": ([rng.standard_normal((2, 9, 3)), rng.standard_normal((4, 3, 3)), BIAS],
-        lambda x, w, b: conv1d(x, w, b, padding=2, dilation=2),
-        lambda x, w, b: functional.conv1d(x.transpose(1, 2), w, b, padding=2, dilation=2).transpose(1, 2)),
 }  # fmt: skip
 
 

@@ -39,7 +39,8 @@ def trials(script: Path) -> dict[str, list[str]]:
     for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "trial":
             (controls,) = [word.value.elts for word in node.keywords if word.arg == "controls"]
-            found[node.args[0].value] = [control.id.replace("_", "-") for control in controls]
+            faults = [control.func if isinstance(control, ast.Call) else control for control in controls]
+            found[node.args[0].value] = [fault.attr.replace("_", "-") for fault in faults]  # faults.NAME
     return found
 
 
@@ -51,6 +52,15 @@ def test_a_claim_is_tried_by_exactly_one_lesson(claim):
 def test_no_claim_is_tried_twice():
     tried = Counter(claim for script in SCRIPTS for claim in trials(script))
     assert [claim for claim, times in tried.items() if times > 1] == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_a_lesson_leaves_drawing_and_breaking_to_the_files_beside_it(script):
+    """lessons/figures/NAME.py draws for NN_NAME.py alone, and takes nothing from it but data."""
+    text = script.read_text(encoding="utf-8")
+    figures = script.parent / "figures" / f"{script.stem[3:]}.py"
+    assert f"from lessons.figures import {figures.stem} as figures\n" in text and figures.exists()
+    assert "matplotlib" not in text and "engine.replace" not in text
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)

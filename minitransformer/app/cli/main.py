@@ -32,7 +32,6 @@ COMMANDS = {
 EXAMPLES = """examples:
   minitransformer backends
   minitransformer gradcheck --backend numba
-  minitransformer lessons
   minitransformer pretrain && minitransformer generate
   minitransformer train-translator && minitransformer translate "I have a red car."
 """

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lessons.results.figures import load_record, rounded, save_record
+from lessons.results.records import load_record, rounded, save_record
 from lessons.results.runs import Run, add_places
 from minitransformer.app.cli.main import orderly
 from minitransformer.errors import UserError
@@ -46,21 +46,21 @@ def script(
     return orderly(name, work)
 
 
-def told_of(
+def summaries(
     runs: Mapping[str, Sequence[Run]],
-    facts: Callable[[Sequence[Run], Mapping[str, str]], dict[str, Any]],
+    summary_of: Callable[[Sequence[Run], Mapping[str, str]], dict[str, Any]],
     places: Mapping[str, str],
     former: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Of each group, what its runs that came to their end say; where none did, what the former record told of it, for
     trained models are large and may be gone while their figures stay."""
     done = {name: [run for run in group if run.done(places)] for name, group in runs.items()}
-    found = {name: facts(group, places) if group else former.get(name) for name, group in done.items()}
-    return {name: told for name, told in found.items() if told}
+    found = {name: summary_of(group, places) if group else former.get(name) for name, group in done.items()}
+    return {name: summary for name, summary in found.items() if summary}
 
 
-def something(told: dict[str, Any], experiment: str) -> dict[str, Any]:
-    """What is told, if it is anything at all."""
-    if not told:
+def at_least_one(summaries: dict[str, Any], experiment: str) -> dict[str, Any]:
+    """The summaries, if there are any."""
+    if not summaries:
         raise UserError(f"nothing is trained yet: python -m lessons.results.runs {experiment}")
-    return told
+    return summaries

@@ -19,7 +19,7 @@ from minitransformer.errors import UserError
 
 TINY = "--width 16 --heads 2 --layers 1 --ff 16 --batch 8"
 WORDS = "the cat sees a dog near red house and little tree under old bridge with green bird".split()  # noqa: SIM905
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from lessons.harness.claims import VERDICTS, passed, score, sound
+from lessons.harness.claims import VERDICTS, score, sound, state
 
 STYLE = """
 :root { color-scheme: light dark; --line: #d5d5d5; --soft: #f5f5f3; --text: #1b1b1b; --page: #fff;
@@ -39,8 +39,12 @@ def page(records: list[dict[str, Any]]) -> str:
     claims = [claim for record in records for claim in record["claims"]]
     caught, of = score(claims)
     counts = ", ".join(f"{sum(c['verdict'] == v for c in claims)} {v}" for v in VERDICTS)
-    failed = [record["lesson"] for record in records if not passed(record)]
-    warning = f'<p class="failed verdict">Not sound: {escape(", ".join(failed))}</p>' if failed else ""
+    lessons = {wrong: [r["lesson"] for r in records if state(r) == wrong] for wrong in ("failed", "not finished")}
+    warning = "".join(
+        f'<p class="failed verdict">{wrong.capitalize()}: {escape(", ".join(names))}</p>'
+        for wrong, names in lessons.items()
+        if names
+    )
     rows = "".join(_row(claim) for claim in claims)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">

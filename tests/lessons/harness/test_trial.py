@@ -1,7 +1,6 @@
-"""The harness itself: broken engines that go unnoticed, crashes, and leftovers must not pass for proof."""
+"""How claims are tried: broken engines that go unnoticed, crashes, and leftovers must not pass for proof."""
 
 import json
-import types
 
 import pytest
 
@@ -89,6 +88,18 @@ def test_a_crash_is_not_a_verdict_and_wipes_the_older_one(python, write_lesson, 
     assert not json.loads((tmp_path / "build" / "claims.json").read_text())["lessons"][0]["passed"]
 
 
+@pytest.mark.parametrize("control", [None, "engine.replace(world, 'colour', lambda old: stop())"])
+def test_an_interrupted_claim_is_not_finished_and_not_failed(python, write_lesson, tmp_path, control):
+    """On the sound engine or on a broken one: whoever presses Ctrl-C has refuted nothing."""
+    script = write_lesson(GOOD if control else "stop()", **({"control": control} if control else {}))
+    stop = "def stop():\n    raise KeyboardInterrupt"
+    script.write_text(script.read_text().replace('print("before any trial")', stop))
+    assert run(python, script, tmp_path).returncode != 0
+    assert record(tmp_path)["claims"] == [] and not record(tmp_path)["finished"]
+    (lesson,) = json.loads((tmp_path / "build" / "claims.json").read_text())["lessons"]
+    assert lesson["state"] == "not finished"
+
+
 def test_an_unknown_verdict_is_refused(python, write_lesson, tmp_path):
     result = run(python, write_lesson("return 'plausible', 'so I heard'"), tmp_path)
     assert result.returncode != 0 and "proved, refuted, sharpened, not 'plausible'" in result.stderr
@@ -150,23 +161,3 @@ def test_what_is_remembered_does_not_outlive_its_engine(python, write_lesson, tm
     result = run(python, script, tmp_path)
     assert result.returncode == 0, result.stderr
     assert "[None, 'repainted'] blue [None, 'repainted']" in result.stdout
-
-
-def test_replace_puts_everything_back():
-    from lessons.harness.trial import Engine
-
-    class Base:
-        value = 1
-
-    class Child(Base):
-        pass
-
-    child, module = Child(), types.SimpleNamespace(value=1)
-    engine = Engine()
-    for owner in (child, Child, module):
-        engine.replace(owner, "value", lambda old: old + 1)
-        engine.replace(owner, "value", lambda old: old * 10)
-    assert (child.value, Child.value, module.value) == (20, 20, 20)
-    engine.restore()
-    assert (child.value, Child.value, module.value, Base.value) == (1, 1, 1, 1)
-    assert "value" not in vars(child) and "value" not in vars(Child), "what was inherited is inherited again"

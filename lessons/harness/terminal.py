@@ -1,12 +1,15 @@
-"""The table of claims for the terminal: wrapped to its width, with the score of the negative controls below."""
+"""Claims on the terminal, wrapped to its width: one after the other while they are tried, and a table at the end."""
 
+import re
 import shutil
 import sys
 import textwrap
+import time
 from collections import Counter
 from typing import Any
 
 from lessons.harness.claims import VERDICTS, score, sound
+from minitransformer.app.progress import duration
 
 NARROW = 90  # below this many columns the text stands under its claim instead of beside it
 
@@ -65,3 +68,49 @@ def summary(claims: list[dict[str, Any]]) -> str:
     percent = f"{100 * caught / of:.0f} %" if of else "none"
     percent = "99 %" if percent == "100 %" and caught < of else percent  # 100 % is said of all of them only
     return f"claims tried: {len(claims)} ({', '.join(parts) or 'none'})\ncontrols caught: {caught} of {of} ({percent})"
+
+
+class Progress:
+    """What a lesson is trying, told from the lines it prints: each claim in words, its verdict with the evidence, and
+    how many broken engines were caught. On a terminal also the latest line and the time so far, which come and go."""
+
+    def __init__(self, place: str, title: str):
+        self.place, self.start = place, time.perf_counter()
+        self.latest, self.previous = "", place
+        self.caught = self.broken = 0  # engines, of the claim that is being tried
+        self.live = sys.stdout.isatty()
+        self._say(f"{place}: {title}")
+        self.tick()
+
+    def tick(self) -> None:
+        if self.live:
+            text = f"{self.place} {duration(time.perf_counter() - self.start)}  {self.latest.strip()}"
+            print(f"\r\033[K{printable(text[: columns() - 1])}", end="", flush=True)
+
+    def line(self, text: str) -> None:
+        if not self.previous and re.match(r"[a-z][a-z0-9-]*: \S", text):  # a trial begins with a blank line
+            self._tell_controls()
+            self._say(text, indent=4)
+        elif verdict := re.match(rf"  ({'|'.join(VERDICTS)}|failed): (.*)", text, re.IGNORECASE):
+            word = verdict[1].lower() if verdict[1].lower() in VERDICTS else "FAILED"
+            self._say(f"{word}: {verdict[2]}", indent=8)
+        elif control := re.match(r"  (control|MISSED) +(\S.*)", text):
+            self.caught, self.broken = self.caught + (control[1] == "control"), self.broken + 1
+            if control[1] == "MISSED":
+                self._say(f"NOT caught: {control[2]}", indent=8)
+        self.latest, self.previous = text or self.latest, text
+        self.tick()
+
+    def end(self, state: str) -> None:
+        self._tell_controls()
+        self._say(f"{self.place}: {state}, {duration(time.perf_counter() - self.start)}")
+
+    def _tell_controls(self) -> None:
+        if self.broken:
+            self._say(f"broken engines caught: {self.caught} of {self.broken}", indent=8)
+        self.caught = self.broken = 0
+
+    def _say(self, text: str, indent: int = 0) -> None:
+        first, rest = " " * indent, " " * (indent + 2)
+        wrapped = textwrap.wrap(text, columns() - 1, initial_indent=first, subsequent_indent=rest)
+        print(("\r\033[K" if self.live else "") + printable("\n".join(wrapped)), flush=True)

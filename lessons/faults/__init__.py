@@ -1,0 +1,114 @@
+"""Every way in which the lessons break the engine, one file for each part of it that is broken.
+
+A fault is a function that is given an `Engine` and replaces some of its parts; its docstring is what the student reads.
+A lesson names those that its trial has to notice: `controls=[faults.mask_off, faults.norm_off]`."""
+
+from lessons.faults.attention import (
+    early_keys_preferred,
+    keys_as_values,
+    one_key_after_another,
+    question_ignored,
+    rule_without_sum,
+    scale_by_d,
+    scale_off,
+    softmax_over_queries,
+)
+from lessons.faults.bert import (
+    always_mask,
+    cls_misread,
+    hide_a_third,
+    segments_off,
+)
+from lessons.faults.derivatives import (
+    forgetful_engine,
+    gradcheck_generous,
+    gradcheck_one_difference,
+    half_a_product_rule,
+    impatient_backward,
+    last_word_counts,
+    linear_rule_wasteful,
+)
+from lessons.faults.heads import (
+    bias_for_each_head,
+    every_head_projects_all,
+    head_in_two_halves,
+    heads_tied,
+    no_output_projection,
+)
+from lessons.faults.kernels import (
+    another_scale,
+    another_seed,
+    barrier_lost,
+    engine_does_not_rescale,
+    gradients_off,
+    logits_whole,
+    matrices_for_free,
+    scores_kept,
+    scores_kept_in_backward,
+    scores_stored,
+    strides_apart,
+    sum_not_rescaled,
+    watch_asleep,
+)
+from lessons.faults.masks import (
+    causal_forced,
+    cross_masked,
+    cross_off,
+    diagonal_hidden,
+    empty_row_answered,
+    encoder_masked,
+    mask_after_softmax,
+    mask_off,
+    one_too_many,
+    padding_seen,
+    short_sighted,
+)
+from lessons.faults.models import (
+    decoder_blind_to_the_source,
+    feed_forward_width_ignored,
+    head_reads_two_numbers,
+    head_tied_to_embedding,
+    head_without_bias,
+    linear_without_bias,
+    norm_off,
+    one_layer_used_four_times,
+    tables_not_shared,
+    unregistered_weights,
+    unscaled_words,
+    updates_lost,
+)
+from lessons.faults.positions import (
+    encoding_appended,
+    encoding_multiplied,
+    encoding_off,
+    encoding_stays,
+    positions_learned,
+    positions_off,
+    positions_repeat,
+    positions_restart,
+    random_table,
+    sine_only,
+    waves_unpaired,
+)
+from lessons.faults.sequence_layers import (
+    dilation_ignored,
+    kernel_padded_with_zeros,
+    read_again_from_the_start,
+    sequence_closed_to_a_ring,
+    state_lost,
+)
+from lessons.faults.symptoms import REPORTED, symptoms
+from lessons.faults.transfer import (
+    base_forgotten,
+    base_shared,
+    stale_cache,
+    weights_shuffled,
+)
+from lessons.faults.translation import (
+    blank_source,
+    forbids_nothing,
+    leaked_target,
+    sound,
+    trained_on_the_source,
+)
+from lessons.harness.engine import broken

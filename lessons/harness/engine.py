@@ -1,0 +1,60 @@
+"""How the engine is broken, or watched, for a while.
+
+def mask_off(engine):
+    "attention ignores the mask"
+    engine.replace(F, "attention", lambda attention: lambda q, k, v, **rest: attention(q, k, v))
+
+with broken(mask_off):
+    ...                            # everything computed here has the fault
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+class Engine:
+    """What a fault is given: it replaces parts of the engine, which are put back at the end."""
+
+    def __init__(self) -> None:
+        self._undo = contextlib.ExitStack()
+
+    def replace(self, owner: Any, name: str, change: Callable[[Any], Any]) -> None:
+        """Sets `owner.name` to `change(what was there)`."""
+        original = getattr(owner, name)
+        own = name in vars(owner)
+        setattr(owner, name, change(original))
+        self._undo.callback(setattr, owner, name, original) if own else self._undo.callback(delattr, owner, name)
+
+    def restore(self) -> None:
+        self._undo.close()
+
+
+Fault = Callable[[Engine], None]
+
+
+@contextlib.contextmanager
+def broken(fault: Fault) -> Iterator[None]:
+    """The engine with this fault, for a while."""
+    engine = Engine()
+    try:
+        fault(engine)
+        yield
+    finally:
+        engine.restore()
+
+
+@contextlib.contextmanager
+def watched(owner: Any, name: str) -> Iterator[list[tuple]]:
+    """The sound engine, and a list of the positional arguments of each call of the function `owner.name`."""
+    calls: list[tuple] = []
+
+    def noting(function: Callable) -> Callable:
+        def run(*arguments: Any, **options: Any) -> Any:
+            calls.append(arguments)
+            return function(*arguments, **options)
+
+        return run
+
+    with broken(lambda engine: engine.replace(owner, name, noting)):
+        yield calls
