@@ -38,6 +38,10 @@ def test_training_in_fourteen_lines(tmp_path, capsys):
     assert losses[0] > 5 and losses[-1] < 0.5
 
 
+def test_the_readme_shows_the_same_fourteen_lines():
+    assert snippets(ROOT / "README.md")[0].code == snippets(ROOT / TRAINING)[0].code
+
+
 def page(folder, text):
     (folder / "page.md").write_text(text)
     return folder / "page.md"
