@@ -43,11 +43,11 @@ class GradientSum:
     def _joined(self, array: Any, xp: Any) -> Any:
         """The slices in one array, which lies in memory as the Tensor's own does: before an index there is often a
         transposition, which is undone for free that way. Where every row is written once, no zeros are needed below."""
-        writes = np.zeros(array.shape[:1], dtype=int)  # how often each row is written
-        rows_only = all(isinstance(part.key, int | slice) for part in self.slices)
-        for part in self.slices if rows_only else ():
-            writes[part.key] += 1
-        if rows_only and (writes == 1).all():
+        writes = np.zeros(array.shape[:1], dtype=int)  # how often each row is written, where keys choose whole rows
+        if all(isinstance(part.key, int | slice) for part in self.slices):
+            for part in self.slices:
+                writes[part.key] += 1
+        if (writes == 1).all():
             joined = xp.empty_like(array)
             for part in self.slices:
                 joined[part.key] = part.dy
