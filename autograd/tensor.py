@@ -154,6 +154,10 @@ class Tensor(TensorSyntax):
     def grad(self, gradient: "Tensor | None") -> None:
         self._grad, self._factor = gradient, 1.0
 
+    @property
+    def has_grad(self) -> bool:
+        return self._grad is not None
+
     def scale_grad(self, factor: float) -> None:
         """grad *= factor, put off: an optimizer's kernel multiplies while it reads, which spares a pass over the array;
         whoever asks for `grad` before or after gets the product."""

@@ -39,7 +39,7 @@ class Optimizer:
     def step(self) -> None:
         """One update of every parameter that has a gradient."""
         for name, parameter in self.parameters.items():
-            if parameter.grad is None:
+            if not parameter.has_grad:
                 continue
             self.steps[name] += 1
             self._update(name, parameter, self.steps[name])

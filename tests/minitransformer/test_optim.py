@@ -230,3 +230,14 @@ def test_schedules():
 def test_nonsense_is_refused(call):
     with pytest.raises(ValueError):
         call([Parameter(np.ones(1))])
+
+
+def test_clipping_before_adam_writes_no_second_gradient(monkeypatch, backend):
+    """The factor travels with the gradient, and the kernel multiplies: no pass over all gradients, no second array."""
+    weight = Parameter(np.ones((3, 2), np.float32))
+    (weight * 5).sum().backward()
+    optimizer, gradient = Adam([weight]), weight.grad
+    monkeypatch.setattr(weight.backend, "multiply", None)  # whoever calls it now fails
+    clip_grad_norm([weight], 1.0)
+    optimizer.step()
+    assert weight.grad_and_factor()[0] is gradient.array and weight.grad_and_factor()[1] < 1
