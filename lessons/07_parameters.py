@@ -13,6 +13,7 @@ import time
 
 import matplotlib.pyplot as plt
 import numpy as np
+from minitransformer.presets import build
 
 import kernels
 from autograd import tape
@@ -24,7 +25,6 @@ from minitransformer.app.cli.params import count_parts
 from minitransformer.app.tables import table
 from minitransformer.models import classifier
 from minitransformer.optim import Adam, clip_grad_norm
-from minitransformer.presets import build
 
 lesson = Lesson(__file__)
 

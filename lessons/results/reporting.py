@@ -46,20 +46,20 @@ def script(
     return orderly(name, work)
 
 
-def told_of(
+def summaries(
     runs: Mapping[str, Sequence[Run]],
-    facts: Callable[[Sequence[Run], Mapping[str, str]], dict[str, Any]],
+    summarize: Callable[[Sequence[Run], Mapping[str, str]], dict[str, Any]],
     places: Mapping[str, str],
     former: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Of each group, what its runs that came to their end say; where none did, what the former record told of it, for
     trained models are large and may be gone while their figures stay."""
     done = {name: [run for run in group if run.done(places)] for name, group in runs.items()}
-    found = {name: facts(group, places) if group else former.get(name) for name, group in done.items()}
+    found = {name: summarize(group, places) if group else former.get(name) for name, group in done.items()}
     return {name: told for name, told in found.items() if told}
 
 
-def something(told: dict[str, Any], experiment: str) -> dict[str, Any]:
+def require_any(told: dict[str, Any], experiment: str) -> dict[str, Any]:
     """What is told, if it is anything at all."""
     if not told:
         raise UserError(f"nothing is trained yet: python -m lessons.results.runs {experiment}")
