@@ -176,6 +176,24 @@ def test_a_damaged_checkpoint_is_refused(folder, capsys, damage):
     assert path in line or os.path.basename(path) in line
 
 
+@pytest.mark.parametrize("name, value", [("whole", True), ("quiet_start", True), ("pooling", "stream")])
+def test_an_experiment_of_version_0_1_is_refused(folder, capsys, name, value):
+    """Its settings are no model's of today; the same without it is read."""
+    from minitransformer.app.training.checkpoints.document import FORMAT, checksum, decode
+
+    shutil.copytree("runs/finetune", name)
+    file = max((folder / name).glob("step-*.json"))
+    for harmless in (True, False):
+        entries = decode(str(file), file.read_bytes())
+        entries["model"]["config"] |= {"whole": False, "quiet_start": False} if harmless else {name: value}
+        document = {"format": FORMAT, "version": 1, **entries, "check": checksum(entries)}
+        file.write_text(json.dumps(document))
+        if harmless:
+            assert main(["classify", "hello", "--model", str(file)]) == 0
+    line = refused(capsys, "classify", "hello", "--model", str(file))
+    assert f"'{value if name == 'pooling' else name}'" in line
+
+
 def test_the_same_in_a_process_of_its_own(runs):
     """No traceback on the terminal, also for a pipe that is not text."""
     result = command(runs, "translate", "--model", "runs/pretrain")
