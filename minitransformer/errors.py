@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
+from typing import Any
 
 Path = str | os.PathLike[str]
 
@@ -55,6 +57,16 @@ class TrainingError(UserError, ValueError):
 
 class NotFiniteError(TrainingError):
     """The loss, the gradient or a weight became infinite or not a number: going on would only destroy the model."""
+
+
+def make_or_refuse(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """What `make` makes of what the user asked for; a value that cannot be is the user's to mend."""
+    try:
+        return make(*arguments, **options)
+    except UserError:
+        raise
+    except ValueError as error:
+        raise UserError(str(error)) from error
 
 
 def system_error(path: Path, action: str, error: OSError) -> CheckpointError:

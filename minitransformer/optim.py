@@ -102,30 +102,17 @@ class Adam(Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
-        rates: Mapping[str, float] | None = None,
     ):
-        """rates: for names that begin so, a factor on the learning rate. Adam moves every weight by about as much,
-        however small its gradient is; this is the way to hold some of them back"""
         super().__init__(parameters, lr, weight_decay)
         if not all(0 <= beta < 1 for beta in betas):
             raise ValueError(f"betas must be at least 0 and below 1, not {betas}")
         self.betas, self.eps = betas, eps
-        self.factors = {name: _factor(name, rates or {}) for name in self.parameters}
-        unused = [start for start in rates or {} if not any(name.startswith(start) for name in self.parameters)]
-        if unused:
-            raise ValueError(f"rates: no parameter's name begins with {unused[0]!r}")
 
     def _update(self, name: str, parameter: Tensor, step: int) -> None:
         grad, factor = parameter.grad_and_factor()
         m, v = self._kept("m", name, parameter), self._kept("v", name, parameter)
-        lr = self.lr * self.factors[name]
-        options = (lr, *self.betas, self.eps, self.weight_decay, self.decoupled, step, factor)
+        options = (self.lr, *self.betas, self.eps, self.weight_decay, self.decoupled, step, factor)
         parameter.backend.adam(parameter.writable(), grad, m, v, *options)
-
-
-def _factor(name: str, rates: Mapping[str, float]) -> float:
-    """The product of all that apply."""
-    return math.prod(factor for start, factor in rates.items() if name.startswith(start))
 
 
 class AdamW(Adam):
@@ -140,9 +127,8 @@ class AdamW(Adam):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
-        rates: Mapping[str, float] | None = None,
     ):
-        super().__init__(parameters, lr, betas, eps, weight_decay, rates)
+        super().__init__(parameters, lr, betas, eps, weight_decay)
 
 
 class SGD(Optimizer):

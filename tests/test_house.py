@@ -154,3 +154,23 @@ def test_a_foreign_package_is_named_with_a_remedy(tmp_path, name, victim):
     last = result.stderr.strip().splitlines()[-1]
     assert f"the package '{name}' that Python found" in last and f"pip uninstall {name}" in last
     assert str(tmp_path) in last
+
+
+def test_nothing_below_the_command_line_imports_from_it():
+    """Only what starts it, python -m minitransformer, may."""
+    cli, package = "minitransformer.app.cli", ROOT / "minitransformer"
+    files = [
+        file for file in package.rglob("*.py")
+        if not file.is_relative_to(package / "app" / "cli") and file != package / "__main__.py"
+    ]  # fmt: skip
+    assert files
+    for file in files:
+        assert not any(name == cli or name.startswith(f"{cli}.") for name in imported_modules(file)), file
+
+
+def test_tasks_are_asked_by_types():
+    """What a task is asked for is a dataclass whose fields a checker knows, never `options: Any`."""
+    for file in (ROOT / "minitransformer" / "app" / "tasks").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.arg) and node.arg in ("options", "arguments") and node.annotation is not None:
+                assert ast.unparse(node.annotation) not in ("Any", "argparse.Namespace"), f"{file}:{node.lineno}"

@@ -6,34 +6,27 @@ Where a word stood is not asked. To know which other words a text has, one must 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from minitransformer.app.data import MaskedBatches, Tokenizer
 from minitransformer.app.data.batches.bert import ordinary_words
-from minitransformer.app.data.batches.ordering import BUCKET_BATCHES
-from minitransformer.app.data.batches.padded import MASKS, PAD, Batches, Ids, check_max_len, right_pad, with_start
-from minitransformer.app.data.tokenizers.tokenizer import Tokenizer
+from minitransformer.app.data.batches.padded import MASKS, Ids, with_start
 
 TAKEN = 0.5
 COMMON = 1e-3
 
 
-@dataclass(frozen=True)
-class BagBatch:
-    ids: np.ndarray  # (B, T)  <sos> and the pieces that are left, in their order
-    targets: np.ndarray  # (B, K)  pieces that were taken away, in any order; `ignore` behind them
-    lengths: np.ndarray  # (B,)
-    index: np.ndarray  # (B,)
-    ignore: int
-
-
-class BagBatches(Batches[BagBatch]):
+class BagBatches(MaskedBatches):
     """A part `rate` of the ordinary words in `<sos>` and at most `max_len - 1` pieces is taken away, anew each epoch.
 
-    Not all that is taken is asked for, or "the" and "of" would be most of it: a word that makes up a part f of the
-    documents is asked for with probability √(common / f), if that is less than 1. A document without a single ordinary
-    word is left out; `dropped` counts them."""
+    ids (B, T) are `<sos>` and the pieces that are left, in their order; targets (B, K) those that were taken away, in
+    any order. Not all that is taken is asked for, or "the" and "of" would be most of it: a word that makes up a part f
+    of the documents is asked for with probability √(common / f), if that is less than 1. Other options are those of
+    MaskedBatches."""
+
+    specials = ()
 
     def __init__(
         self,
@@ -42,56 +35,24 @@ class BagBatches(Batches[BagBatch]):
         *,
         rate: float = TAKEN,
         common: float = COMMON,
-        max_len: int = 512,
-        rows: int | None = None,
-        tokens: int | None = None,
-        seed: int = 0,
-        shuffle: bool = True,
-        ignore: int = PAD,
-        bucket_batches: int = BUCKET_BATCHES,
+        **options: Any,
     ):
-        super().__init__(rows=rows, tokens=tokens, seed=seed, shuffle=shuffle, bucket_batches=bucket_batches)
-        check_max_len(max_len, 2)
-        if not 0 < rate <= 1:
-            raise ValueError(f"rate={rate}: give a part of the words, above 0 and at most 1")
+        super().__init__(documents, tokenizer, rate=rate, **options)
         if not common > 0:
             raise ValueError(f"common={common}: give a part of the text, above 0")
-        self.documents, self.tokenizer, self.rate = documents, tokenizer, rate
-        self.max_len, self.ignore = max_len, ignore
         seen = np.zeros(tokenizer.vocab_size, dtype=np.int64)
-        kept, lengths = [], []
-        for number, document in enumerate(documents):
-            row = with_start(document, max_len)
+        for place, number in enumerate(self._kept):
+            row = with_start(documents[number], self.max_len)
             words = ordinary_words(row, tokenizer)
-            if len(words):
-                np.add.at(seen, row[words], 1)
-                kept.append(number)
-                lengths.append(len(row) - self._taken(len(words)))
-        if len(documents) and not kept:
-            raise ValueError("no document has a word to take away: all are empty or unknown to the tokenizer")
-        self._kept, self._lengths = np.array(kept, dtype=np.int64), np.array(lengths, dtype=np.int64)
+            np.add.at(seen, row[words], 1)
+            self._lengths[place] -= self._taken(len(words))
         self._asked = np.sqrt(common * seen.sum() / np.maximum(seen, 1))  # (V,) how probably, where less than 1
-        self.dropped = len(documents) - len(kept)
 
     def _taken(self, words: int) -> int:
         return max(1, int(self.rate * words + 0.5))
 
-    def lengths(self, epoch: int = 0) -> np.ndarray:
-        return self._lengths
-
-    def build(self, index: np.ndarray, epoch: int = 0) -> BagBatch:
-        numbers = self._kept[index]
-        rows = [self._row(int(number), epoch) for number in numbers]
-        return BagBatch(
-            ids=right_pad([ids for ids, _ in rows], PAD),
-            targets=right_pad([targets for _, targets in rows], self.ignore),
-            lengths=self._lengths[index],
-            index=numbers,
-            ignore=self.ignore,
-        )
-
     def _row(self, number: int, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """ids (T,) and targets (K,) of one document; its own generator makes them independent of its company."""
+        """ids (T,) and targets (K,) of one document."""
         generator = np.random.default_rng([self.seed, epoch, MASKS, number])
         row = with_start(self.documents[number], self.max_len)
         words = ordinary_words(row, self.tokenizer)

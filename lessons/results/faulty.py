@@ -15,29 +15,29 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minitransformer.presets import LAB_TRANSLATOR
-
 from lessons import faults
-from lessons.results.command import script
 from lessons.results.records import environment, save_figure
+from lessons.results.reporting import script
 from lessons.results.translation import SENTENCES
 from minitransformer.app.data import Tokenizer, TranslationBatches, WordTokenizer, read_pairs
 from minitransformer.app.progress import progress_on
 from minitransformer.app.tasks.measures import bleu, translation_loss, translator_loss
+from minitransformer.app.tasks.text_codec import TextCodec
 from minitransformer.app.tasks.translating import encode_pairs, padded, source_ids
-from minitransformer.app.tasks.wording import Wording
 from minitransformer.app.training import Options, train
 from minitransformer.app.training.checkpoints.files import replacing
+from minitransformer.config import LAB_TRANSLATOR
 from minitransformer.decoding import generate
 from minitransformer.models import Translator
 from minitransformer.optim import Adam, warmup_cosine
 
 NAME = "faulty"
 STEPS, WARMUP, ROWS, LR, CLIP, VOCABULARY = 1500, 150, 64, 1e-3, 1.0, 8000
-SIZES = LAB_TRANSLATOR | {"scale_embedding": True}
+SIZES = replace(LAB_TRANSLATOR, scale_embedding=True)
 VALID = 500  # pairs to translate
 FAULTS: dict[str, Callable[[Any], None]] = {
     "sound": faults.sound,
@@ -54,7 +54,7 @@ SIDES = {"source": "source_vocab", "target": "target_vocab"}
 
 
 class Corpus(NamedTuple):
-    wordings: dict[str, Wording]
+    codecs: dict[str, TextCodec]
     training: TranslationBatches
     valid: list[tuple[str, str]]
 
@@ -62,7 +62,8 @@ class Corpus(NamedTuple):
 def corpus(data: str, max_len: int) -> Corpus:
     pairs, held = (read_pairs(os.path.join(data, "tatoeba-eng-fra", f"{name}.tsv")) for name in ("train", "valid"))
     source, target = (
-        Wording(WordTokenizer.train([pair[side] for pair in pairs], max_size=VOCABULARY, lower=True)) for side in (0, 1)
+        TextCodec(WordTokenizer.train([pair[side] for pair in pairs], max_size=VOCABULARY, lower=True))
+        for side in (0, 1)
     )
     sides = encode_pairs((source, target), pairs)
     training = TranslationBatches(*sides, max_len=max_len, rows=ROWS, seed=0, drop_long=True)
@@ -80,9 +81,9 @@ def trained(fault: str, given: Corpus) -> dict[str, Any]:
         losses.append(float(loss))
         return loss
 
-    sizes = {name: given.wordings[side].tokenizer.vocab_size for side, name in SIDES.items()}
+    sizes = {name: given.codecs[side].tokenizer.vocab_size for side, name in SIDES.items()}
     with faults.broken(FAULTS[fault]):
-        model = Translator(**SIZES | sizes)
+        model = Translator(SIZES, **sizes)
         optimizer, schedule = Adam(model.parameters(), lr=LR), warmup_cosine(min(WARMUP, STEPS - 1), STEPS)
         options, progress = Options(max_steps=STEPS, clip=CLIP), progress_on()
         result = train(model, optimizer, given.training, noted, options, schedule=schedule, progress=progress)
@@ -90,11 +91,11 @@ def trained(fault: str, given: Corpus) -> dict[str, Any]:
             raise KeyboardInterrupt
         references = [french for _, french in given.valid]
         rows = _translated(model, given, [english for english, _ in given.valid])
-        sides = encode_pairs((given.wordings["source"], given.wordings["target"]), given.valid)
+        sides = encode_pairs((given.codecs["source"], given.codecs["target"]), given.valid)
         held = TranslationBatches(*sides, max_len=model.config.max_len, rows=ROWS, shuffle=False)
         valid = translator_loss(model, held.epoch())["loss"]
         said = _translated(model, given, [SENTENCES[number] for number in SHOWN])
-    decode = given.wordings["target"].decode
+    decode = given.codecs["target"].decode
     return {
         "losses": losses,
         "valid_loss": valid,
@@ -107,7 +108,7 @@ def trained(fault: str, given: Corpus) -> dict[str, Any]:
 def _translated(model: Translator, given: Corpus, sentences: Sequence[str]) -> list[list[int]]:
     """Without the cache, so that a fault acts as it did in training."""
     never = (Tokenizer.sos, Tokenizer.pad, Tokenizer.oov)
-    sources = [source_ids(model, given.wordings["source"], text) for text in sentences]
+    sources = [source_ids(model, given.codecs["source"], text) for text in sentences]
     found: list[list[int]] = []
     for first in range(0, len(sources), ROWS):
         batch = padded(sources[first : first + ROWS])
@@ -130,9 +131,9 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     palette = [*style.COLOURS, "#1a1a1a", "#8c6d31"]
     colours = [palette[number % len(palette)] for number in range(len(names))]
     lines = zip(record["faults"].items(), colours, itertools.cycle(style.DASHES), strict=False)
-    for (name, facts), colour, dashes in lines:
-        reach = min(25, len(facts["losses"]))
-        smooth = np.convolve(facts["losses"], np.ones(reach) / reach, "valid")
+    for (name, summary), colour, dashes in lines:
+        reach = min(25, len(summary["losses"]))
+        smooth = np.convolve(summary["losses"], np.ones(reach) / reach, "valid")
         look: dict[str, Any] = {"linewidth": 1.5}
         if name == "sound":  # others lie upon it
             look = {"linewidth": 6, "alpha": 0.4, "solid_capstyle": "butt"}
@@ -160,11 +161,11 @@ def gather(places: Mapping[str, str], _former: Mapping[str, Any]) -> dict[str, A
     for fault in FAULTS:
         path = folder / f"{fault.replace(' ', '-')}.json"
         if not path.exists():
-            given = given or corpus(places["data"], SIZES["max_len"])
+            given = given or corpus(places["data"], SIZES.max_len)
             print(f"\n{fault}: {FAULTS[fault].__doc__}", flush=True)
-            facts = trained(fault, given)
+            summary = trained(fault, given)
             with replacing(path) as file:
-                file.write(json.dumps(facts).encode())
+                file.write(json.dumps(summary).encode())
         found[fault] = json.loads(path.read_text())
     settings = {"steps": STEPS, "warmup": WARMUP, "rows": ROWS, "lr": LR, "clip": CLIP}
     settings |= {"vocabulary": VOCABULARY, "valid_pairs": VALID}
@@ -172,13 +173,13 @@ def gather(places: Mapping[str, str], _former: Mapping[str, Any]) -> dict[str, A
 
 
 def tell(record: Mapping[str, Any]) -> None:
-    for name, facts in record["faults"].items():
-        last = facts["losses"][-50:]
+    for name, summary in record["faults"].items():
+        last = summary["losses"][-50:]
         print(
-            f"{name:22} training {sum(last) / len(last):.2f}, unseen {facts['valid_loss']:.2f} nats a word, "
-            f"BLEU {facts['bleu']:.1f}, stutter {facts['stutter']:.0%}"
+            f"{name:22} training {sum(last) / len(last):.2f}, unseen {summary['valid_loss']:.2f} nats a word, "
+            f"BLEU {summary['bleu']:.1f}, stutter {summary['stutter']:.0%}"
         )
-        for english, french in facts["said"].items():
+        for english, french in summary["said"].items():
             print(f"  {english:30} {french[:80]}")
 
 

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 
 from lessons.results import experiments
-from lessons.results.command import at_least_one, script, summaries
 from lessons.results.records import save_figure
+from lessons.results.reporting import require_any, script, summaries
 from lessons.results.runs import Run, about, metrics, note_of
-from lessons.results.transfer import base, interval, naive_bayes, told
+from lessons.results.transfer import accuracy_text, base, interval, naive_bayes
 from minitransformer.app.data import WordTokenizer, read_labelled
 
 NAME = "films"
 
 
-def summary_of(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
+def summarize(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
     """One way to start, on one number of labels: all its seeds."""
     notes = [note_of(run, places) for run in runs]
     last = [metrics(run, places)["evaluation"][-1] for run in runs]
@@ -53,7 +53,7 @@ def baseline(places: Mapping[str, str]) -> dict[str, float]:
 
 def with_seeds(values: Sequence[float]) -> str:
     """Accuracies as one text that says of how many seeds."""
-    return told(values) + f" ({len(values)} seeds)" * (len(values) > 1)
+    return accuracy_text(values) + f" ({len(values)} seeds)" * (len(values) > 1)
 
 
 # ---------------------------------------------------------------------------------------------------------- the figure
@@ -69,7 +69,7 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     drawn: list[Any] = []
     for (name, by_labels), colour, dashes in zip(record["groups"].items(), style.COLOURS, style.DASHES, strict=False):
         labels = [int(number) for number in by_labels]
-        accuracies = [facts["accuracy"] for facts in by_labels.values()]
+        accuracies = [summary["accuracy"] for summary in by_labels.values()]
         means, halves = 100 * np.array([interval(values) for values in accuracies]).T
         look = {"color": colour, "linestyle": dashes}
         if max(len(values) for values in accuracies) == 1:  # nothing is known of its spread
@@ -94,16 +94,16 @@ def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, An
     groups: dict[str, dict[str, Any]] = {}
     for name, by_labels in experiments.FILMS.items():
         runs = {str(labels): seeds for labels, seeds in by_labels.items()}
-        groups[name] = summaries(runs, summary_of, places, former.get("groups", {}).get(name, {}))
-    groups = at_least_one({name: by_labels for name, by_labels in groups.items() if by_labels}, NAME)
+        groups[name] = summaries(runs, summarize, places, former.get("groups", {}).get(name, {}))
+    groups = require_any({name: by_labels for name, by_labels in groups.items() if by_labels}, NAME)
     bases = {name: [run] for name, run in experiments.FILMS_BASES.items() if name in groups}
     told = summaries(bases, base, places, former.get("bases", {}))
     return {"bases": told, "naive_bayes": baseline(places), "groups": groups}
 
 
 def tell(record: Mapping[str, Any]) -> None:
-    for name, facts in record["bases"].items():
-        print(f"{name}: {facts['cpu_minutes']:.0f} minutes of one core, perplexity {facts['perplexity']:.0f}")
+    for name, summary in record["bases"].items():
+        print(f"{name}: {summary['cpu_minutes']:.0f} minutes of one core, perplexity {summary['perplexity']:.0f}")
     for labels, accuracy in record["naive_bayes"].items():
         print(f"{labels} labels, Naive Bayes: {accuracy:.1%}")
         for name, by_labels in record["groups"].items():

@@ -13,7 +13,7 @@ from typing import Any
 
 from lessons.results.films import with_seeds
 from lessons.results.records import load_record
-from lessons.results.transfer import told
+from lessons.results.transfer import accuracy_text
 from lessons.results.translation import any_case
 from minitransformer.app.cli.main import orderly
 from minitransformer.app.training.checkpoints.files import replacing
@@ -30,7 +30,7 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
 
 def block(runs: Iterable[Mapping[str, Any]]) -> str:
     """The exact command of each run, to be copied."""
-    return "```\n" + "".join(f"{facts['command']}\n" for facts in runs) + "```\n"
+    return "```\n" + "".join(f"{summary['command']}\n" for summary in runs) + "```\n"
 
 
 def commands(record: Mapping[str, Any]) -> str:
@@ -49,9 +49,9 @@ def same_curve(record: Mapping[str, Any]) -> str:
 
 def pretraining(record: Mapping[str, Any]) -> str:
     rows = []
-    for name, facts in record["runs"].items():
-        tokens, values = facts["curve"]["tokens"][-1], facts["curve"]["perplexity"]
-        rows.append([name, f"{tokens / 1e6:.1f} M", f"{facts['cpu_minutes'][-1]:.0f}", f"{values[-1]:.0f}"])
+    for name, summary in record["runs"].items():
+        tokens, values = summary["curve"]["tokens"][-1], summary["curve"]["perplexity"]
+        rows.append([name, f"{tokens / 1e6:.1f} M", f"{summary['cpu_minutes'][-1]:.0f}", f"{values[-1]:.0f}"])
     return table(["", "pieces read", "minutes of one core", "perplexity on held-out novels"], rows)
 
 
@@ -59,15 +59,15 @@ def transfer(record: Mapping[str, Any]) -> str:
     bayes = record["naive_bayes"].items()
     rows = [[f"Naive Bayes, {kind}", "", "", f"{found['accuracy']:.1%}", ""] for kind, found in bayes]
     for recipe, groups in record["recipes"].items():
-        for name, facts in groups.items():
-            first, last = (told([one[at] for one in facts["accuracy"]]) for at in (0, -1))
-            seeds, minutes = len(facts["accuracy"]), sum(facts["cpu_minutes"]) / len(facts["cpu_minutes"])
+        for name, summary in groups.items():
+            first, last = (accuracy_text([one[at] for one in summary["accuracy"]]) for at in (0, -1))
+            seeds, minutes = len(summary["accuracy"]), sum(summary["cpu_minutes"]) / len(summary["cpu_minutes"])
             rows.append([f"{recipe}: {name}", str(seeds), first, last, f"{minutes:.1f}"])
     return table(["", "seeds", "after one epoch", "at the end", "minutes of one core to fine-tune, a seed"], rows)
 
 
 def transfer_commands(record: Mapping[str, Any]) -> str:
-    groups = [facts for groups in record["recipes"].values() for facts in groups.values()]
+    groups = [summary for groups in record["recipes"].values() for summary in groups.values()]
     return block([*record["bases"].values(), *groups])
 
 
@@ -84,21 +84,21 @@ def films(record: Mapping[str, Any]) -> str:
 
 
 def films_commands(record: Mapping[str, Any]) -> str:
-    return block([*record["bases"].values(), *(facts for by in record["groups"].values() for facts in by.values())])
+    return block([*record["bases"].values(), *(summary for by in record["groups"].values() for summary in by.values())])
 
 
 def translation(record: Mapping[str, Any]) -> str:
     rows = []
-    for name, facts in record["runs"].items():
-        greedy, beam = (facts["measured"][how] for how in ("greedy", "beam"))
-        minutes = f"{facts['cpu_minutes']:.0f}"
+    for name, summary in record["runs"].items():
+        greedy, beam = (summary["measured"][how] for how in ("greedy", "beam"))
+        minutes = f"{summary['cpu_minutes']:.0f}"
         scores = [
-            f"{greedy['loss'] * facts['tokens_a_word']:.2f}",
+            f"{greedy['loss'] * summary['tokens_a_word']:.2f}",
             f"{any_case(greedy):.1f}",
             f"{any_case(beam):.1f}",
             f"{beam['exact']:.0%}",
         ]
-        rows.append([name, f"{facts['weights'] / 1e6:.1f} M", minutes, *scores])
+        rows.append([name, f"{summary['weights'] / 1e6:.1f} M", minutes, *scores])
     heads = ["", "weights", "minutes of one core", "nats a word", "BLEU, greedy", "BLEU, beam of 5", "word for word"]
     return table(heads, rows)
 
@@ -107,18 +107,18 @@ def sentences(record: Mapping[str, Any]) -> str:
     runs = record["runs"]
     rows = [
         [said[0]["english"] + " (trained on)" * said[0]["trained_on"], *(one["beam"] for one in said)]
-        for said in zip(*(facts["sentences"] for facts in runs.values()), strict=True)
+        for said in zip(*(summary["sentences"] for summary in runs.values()), strict=True)
     ]
     return table(["English", *runs], rows)
 
 
 def faulty(record: Mapping[str, Any]) -> str:
     rows = []
-    for name, facts in record["faults"].items():
-        last, said = facts["losses"][-50:], next(iter(facts["said"].values()))
+    for name, summary in record["faults"].items():
+        last, said = summary["losses"][-50:], next(iter(summary["said"].values()))
         cut = said if len(said) <= 60 else f"{said[:60]} ..."
-        losses = [f"{sum(last) / len(last):.2f}", f"{facts['valid_loss']:.2f}"]
-        rows.append([name, *losses, f"{facts['bleu']:.1f}", f"{facts['stutter']:.0%}", cut])
+        losses = [f"{sum(last) / len(last):.2f}", f"{summary['valid_loss']:.2f}"]
+        rows.append([name, *losses, f"{summary['bleu']:.1f}", f"{summary['stutter']:.0%}", cut])
     english = next(iter(next(iter(record["faults"].values()))["said"]))
     return table(
         ["", "training loss", "loss on unseen pairs", "BLEU", "words that repeat the one before", english], rows

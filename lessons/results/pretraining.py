@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from lessons.results import experiments
-from lessons.results.command import at_least_one, script, summaries
 from lessons.results.records import save_figure
+from lessons.results.reporting import require_any, script, summaries
 from lessons.results.runs import Run, about, metrics
 
 NAME = "pretraining"
 TICKS = (60, 80, 100, 150, 200, 300)  # of perplexity
 
 
-def summary_of(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
+def summarize(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
     (run,) = runs
     lines = metrics(run, places)["evaluation"]
     return {
@@ -48,10 +48,10 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
 
     style.apply()
     figure, (left, right) = plt.subplots(1, 2, sharey=True, figsize=(9, 4.2))
-    for (name, facts), colour, dashes in zip(record["runs"].items(), style.COLOURS, style.DASHES, strict=False):
-        values, look = facts["curve"]["perplexity"], {"color": colour, "linestyle": dashes, "label": name}
-        left.plot(np.array(facts["curve"]["tokens"]) / 1e6, values, **look)
-        right.plot(facts["cpu_minutes"], values, **look)
+    for (name, summary), colour, dashes in zip(record["runs"].items(), style.COLOURS, style.DASHES, strict=False):
+        values, look = summary["curve"]["perplexity"], {"color": colour, "linestyle": dashes, "label": name}
+        left.plot(np.array(summary["curve"]["tokens"]) / 1e6, values, **look)
+        right.plot(summary["cpu_minutes"], values, **look)
     left.set(xlabel="million pieces read", ylabel="perplexity on held-out novels", yscale="log")
     right.set(xlabel="minutes of one core")
     left.set_yticks(TICKS, [str(tick) for tick in TICKS])
@@ -63,7 +63,7 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
 
 def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, Any]:
     runs = {name: [run] for name, run in experiments.PRETRAINING.items()}
-    return {"runs": at_least_one(summaries(runs, summary_of, places, former.get("runs", {})), NAME)}
+    return {"runs": require_any(summaries(runs, summarize, places, former.get("runs", {})), NAME)}
 
 
 def tell(record: Mapping[str, Any]) -> None:

@@ -1,4 +1,5 @@
-"""The trainings behind the results: each one is a `minitransformer` command that anyone can type.
+"""The trainings behind the results: each one is a command that anyone can type, of `minitransformer` or, where it needs
+what only the results use, of `python -m lessons.results.train`.
 
   python -m lessons.results.runs                         which experiments there are, and what each has done so far
   python -m lessons.results.runs transfer-lab            trains what is missing of one, and goes on where it was stopped
@@ -37,6 +38,7 @@ class Run:
     command: str
     measured: Mapping[str, str] | None = None  # name → a command that prints JSON about the finished run
     keep: bool = False  # the weights, once it was measured: others start from them
+    module: str = "minitransformer"  # whose commands these are
 
     def training(self, places: Mapping[str, str]) -> list[str]:
         return [*_filled(self.command, places), "--out", os.path.join(places["runs"], self.name)]
@@ -65,9 +67,9 @@ def train(run: Run, places: Mapping[str, str]) -> None:
     if run.done(places):
         return
     begun = folder.is_dir() and any(folder.glob("step-*.json"))
-    _call(run.training(places) + ["--resume"] * begun)
-    found = {name: json.loads(_call(command, read=True)) for name, command in run.measuring(places).items()}
-    note = {"command": shown(run.training(places)), **environment()}
+    _call(run, run.training(places) + ["--resume"] * begun)
+    found = {name: json.loads(_call(run, command, read=True)) for name, command in run.measuring(places).items()}
+    note = {"command": shown(run, run.training(places)), **environment()}
     note |= {"measured": {name: next(iter(values.values())) for name, values in found.items()}}
     with replacing(folder / DONE) as file:
         file.write(json.dumps(note, indent=2).encode())
@@ -76,15 +78,17 @@ def train(run: Run, places: Mapping[str, str]) -> None:
             weights.unlink()
 
 
-def shown(command: Sequence[str]) -> str:
-    return shlex.join(["minitransformer", *command])
+def shown(run: Run, command: Sequence[str]) -> str:
+    """As it is typed."""
+    program = ["minitransformer"] if run.module == "minitransformer" else ["python", "-m", run.module]
+    return shlex.join([*program, *command])
 
 
-def _call(command: list[str], read: bool = False) -> str:
-    print(f"\n$ {shown(command)}", flush=True)
+def _call(run: Run, command: list[str], read: bool = False) -> str:
+    print(f"\n$ {shown(run, command)}", flush=True)
     # Ctrl-C reaches the command too: it saves, says how to go on, and ends by itself
     process = subprocess.Popen(
-        [sys.executable, "-m", "minitransformer", *command], stdout=subprocess.PIPE if read else None, text=True
+        [sys.executable, "-m", run.module, *command], stdout=subprocess.PIPE if read else None, text=True
     )
     while True:
         try:
@@ -95,7 +99,7 @@ def _call(command: list[str], read: bool = False) -> str:
     if process.returncode in (130, 143):
         raise KeyboardInterrupt
     if process.returncode:
-        raise UserError(f"this command failed, see above: {shown(command)}")
+        raise UserError(f"this command failed, see above: {shown(run, command)}")
     return out or ""
 
 
@@ -148,7 +152,7 @@ def _main(options: argparse.Namespace, experiments: Mapping[str, Sequence[Run]])
     for name in options.names or experiments:
         if options.commands:
             for run in experiments[name]:
-                print(shown(run.training(places)))
+                print(shown(run, run.training(places)))
         elif options.names:
             for run in experiments[name]:
                 train(run, places)

@@ -27,13 +27,12 @@ import numpy as np
 
 from lessons.results.records import environment, load, load_record, rounded, save_figure, save_record
 from lessons.results.side_by_side import Engine, Run, nudged, record_of, take_turns
-from minitransformer import presets
 from minitransformer.app.bench.ours import threads
 from minitransformer.app.cli.main import orderly
 from minitransformer.app.data import LabTokenizer, LanguageModelBatches, read_documents
 from minitransformer.app.progress import progress_on
-from minitransformer.app.tasks.runs import built
-from minitransformer.errors import UserError
+from minitransformer.errors import UserError, make_or_refuse
+from minitransformer.models import build
 
 NAME = "same_curve"
 ROWS, MAX_LEN, LR, CLIP = 16, 512, 3e-4, 0.5  # the labs' settings
@@ -47,12 +46,12 @@ def torch_twin(model: Any, double_norm: bool = False) -> Run:
 
     torch_twin.use_threads(threads())
     names = ("vocab_size", "d_model", "n_heads", "n_layers", "d_ff", "max_len")
-    sizes = {name: model.config()[name] for name in names}
+    sizes = {name: model.settings()[name] for name in names}
     return torch_twin.Twin(sizes, model.state_dict(), LR, CLIP, double_norm)
 
 
 def batches_of(documents: Sequence[np.ndarray]) -> Iterator[Any]:
-    batches = built(LanguageModelBatches, documents, rows=ROWS, max_len=MAX_LEN, seed=SEED)
+    batches = make_or_refuse(LanguageModelBatches, documents, rows=ROWS, max_len=MAX_LEN, seed=SEED)
     for epoch in count():
         yield from batches.epoch(epoch)
 
@@ -149,7 +148,7 @@ def redraw(options: argparse.Namespace) -> int:
 def experiment(options: argparse.Namespace) -> int:
     check(options)
     texts, documents, vocabulary = read(options)
-    model: Any = presets.build("lab", vocab_size=vocabulary, seed=SEED)
+    model: Any = build("lab", vocab_size=vocabulary, seed=SEED)
     start = model.state_dict()
     runs: dict[str, Run] = {"ours": Engine(model, LR, CLIP), "pytorch": torch_twin(model)}
     if options.perturbed:
@@ -186,7 +185,7 @@ def check(options: argparse.Namespace) -> None:
 
 def read(options: argparse.Namespace) -> tuple[list[str], list[np.ndarray], int]:
     """The texts, their ids, and the size of the vocabulary."""
-    tokenizer = built(LabTokenizer.from_files, options.dict, options.sentencepiece)
+    tokenizer = make_or_refuse(LabTokenizer.from_files, options.dict, options.sentencepiece)
     texts = read_documents(options.text)
     return texts, tokenizer.encode_all(texts, in_pieces=options.text.endswith(".spm")), tokenizer.vocab_size
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from lessons.results import experiments
-from lessons.results.command import at_least_one, script, summaries
 from lessons.results.records import save_figure
+from lessons.results.reporting import require_any, script, summaries
 from lessons.results.runs import Run, about, metrics
 from lessons.results.word_for_word import plain
 from minitransformer.app.data import LabTokenizer, Tokenizer, WordTokenizer, read_labelled
@@ -63,7 +63,7 @@ def _judged(ids: Sequence[Any], known: Any, held: Any, tokenizer: Tokenizer) -> 
     return {"accuracy": right / count, "interval": wilson(right, count), "texts": count}
 
 
-def summary_of(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
+def summarize(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
     """One recipe, all its seeds."""
     lines = [metrics(run, places)["evaluation"] for run in runs]
     return {
@@ -86,7 +86,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return float(np.mean(values)), STUDENT[n] * float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else 0.0
 
 
-def told(values: Sequence[float]) -> str:
+def accuracy_text(values: Sequence[float]) -> str:
     """Accuracies of several seeds as one text."""
     mean, half = interval(values)
     return f"{mean:.1%} ± {half:.1%}" if len(values) > 1 else f"{mean:.1%}, one seed"
@@ -102,14 +102,16 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
 
     style.apply()
     recipes, bayes = record["recipes"], record["naive_bayes"]
-    longest = [max(len(one) for facts in groups.values() for one in facts["accuracy"]) for groups in recipes.values()]
+    longest = [
+        max(len(one) for summary in groups.values() for one in summary["accuracy"]) for groups in recipes.values()
+    ]
     figure, axes = plt.subplots(
         1, len(recipes), sharey=True, figsize=(3.8 * len(recipes), 4.4), squeeze=False,
         width_ratios=[4 + epochs for epochs in longest],  # an epoch is about as wide on each side
     )  # fmt: skip
     for axis, (recipe, groups) in zip(axes[0], recipes.items(), strict=True):
-        for (name, facts), colour, dashes in zip(groups.items(), style.COLOURS, style.DASHES, strict=False):
-            means, halves = np.array([interval(values) for values in zip(*facts["accuracy"], strict=True)]).T
+        for (name, summary), colour, dashes in zip(groups.items(), style.COLOURS, style.DASHES, strict=False):
+            means, halves = np.array([interval(values) for values in zip(*summary["accuracy"], strict=True)]).T
             epochs = np.arange(1, len(means) + 1)
             axis.plot(epochs, 100 * means, color=colour, linestyle=dashes, label=name)
             axis.fill_between(epochs, 100 * (means - halves), 100 * (means + halves), color=colour, alpha=0.18, lw=0)
@@ -130,13 +132,13 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
 def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, Any]:
     before = former.get("recipes", {})
     recipes = {
-        recipe: summaries(groups, summary_of, places, before.get(recipe, {}))
+        recipe: summaries(groups, summarize, places, before.get(recipe, {}))
         for recipe, groups in experiments.TRANSFER.items()
     }
     recipes = {recipe: groups for recipe, groups in recipes.items() if groups}
     bases = {name: [run] for name, run in experiments.TRANSFER_BASES.items()}
     told = summaries(bases, base, places, former.get("bases", {}))
-    return {"naive_bayes": baselines(places), "bases": told, "recipes": at_least_one(recipes, "transfer-lab")}
+    return {"naive_bayes": baselines(places), "bases": told, "recipes": require_any(recipes, "transfer-lab")}
 
 
 def tell(record: Mapping[str, Any]) -> None:
@@ -144,9 +146,9 @@ def tell(record: Mapping[str, Any]) -> None:
         low, high = bayes["interval"]
         print(f"Naive Bayes, {kind}: {bayes['accuracy']:.1%} of {bayes['texts']} reviews ({low:.1%} to {high:.1%})")
     for recipe, groups in record["recipes"].items():
-        for name, facts in groups.items():
-            first, last = (told([one[epoch] for one in facts["accuracy"]]) for epoch in (0, -1))
-            print(f"{recipe}, {name}: {first} after one epoch, {last} at the end ({len(facts['accuracy'])} seeds)")
+        for name, summary in groups.items():
+            first, last = (accuracy_text([one[epoch] for one in summary["accuracy"]]) for epoch in (0, -1))
+            print(f"{recipe}, {name}: {first} after one epoch, {last} at the end ({len(summary['accuracy'])} seeds)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,8 +18,8 @@ import numpy as np
 import autograd.functional as F
 from lessons.harness.engine import watched
 from lessons.results import experiments
-from lessons.results.command import at_least_one, script, summaries
 from lessons.results.records import save_figure
+from lessons.results.reporting import require_any, script, summaries
 from lessons.results.runs import Run, about, metrics, note_of
 from minitransformer.app.data import Tokenizer, WordTokenizer, read_pairs
 from minitransformer.app.tasks.trained import Trained, open_model
@@ -39,14 +39,14 @@ SHOWN = (1, 4, 12)  # of the sentences, with what the model looks at
 BEAMS = 5
 
 
-def summary_of(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
+def summarize(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
     """All that is told about one translator."""
     (run,) = runs
     lines, note = metrics(run, places), note_of(run, places)
     trained = open_model(str(run.folder(places)), "Translator")
     written = {beams: _written(trained, beams) for beams in (1, BEAMS)}
     known = {english.lower() for english, _ in pairs("train", places)}
-    unknown = trained.wordings["source"].unknown
+    unknown = trained.codecs["source"].unknown
     said = [
         {"english": text, "trained_on": text.lower() in known, "greedy": greedy, "beam": beam, "unknown": unknown(text)}
         for text, greedy, beam in zip(SENTENCES, written[1], written[BEAMS], strict=True)
@@ -55,7 +55,7 @@ def summary_of(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]
     return {
         **about(runs, places),
         "weights": trained.model.num_parameters(),
-        "words": [trained.wordings[side].tokenizer.vocab_size for side in ("source", "target")],
+        "words": [trained.codecs[side].tokenizer.vocab_size for side in ("source", "target")],
         "cpu_minutes": last["cpu_seconds"] / 60,
         "tokens": last["tokens"],
         "tokens_a_word": tokens_a_word(trained, places),
@@ -77,20 +77,20 @@ def pairs(name: str, places: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def tokens_a_word(trained: Trained, places: Mapping[str, str]) -> float:
     """1 for a model of words; with it, the loss of a model of pieces can be told by the word too."""
-    wording, words = trained.wordings["target"], WordTokenizer(["-"])
+    codec, words = trained.codecs["target"], WordTokenizer(["-"])
     texts = [french for _, french in pairs("valid", places)]
     ends = len(texts)  # each text's end is predicted too
-    return (sum(len(wording.encode(text)) for text in texts) + ends) / (sum(len(words.cut(t)) for t in texts) + ends)
+    return (sum(len(codec.encode(text)) for text in texts) + ends) / (sum(len(words.cut(t)) for t in texts) + ends)
 
 
 def _written(trained: Trained, beams: int) -> list[str]:
-    found = translations(trained.model, trained.wordings, SENTENCES, beams=beams)
-    return [trained.wordings["target"].decode(ids) for ids in found]
+    found = translations(trained.model, trained.codecs, SENTENCES, beams=beams)
+    return [trained.codecs["target"].decode(ids) for ids in found]
 
 
 def look(trained: Trained, english: str, french: str) -> dict[str, Any]:
     """How much each word to be written looks at each word of the source: the last layer, mean of its heads."""
-    source, target = trained.wordings["source"], trained.wordings["target"]
+    source, target = trained.codecs["source"], trained.codecs["target"]
     rows = [*source_ids(trained.model, source, english), Tokenizer.eos], [Tokenizer.sos, *target.encode(french)]
     with watched(F, "attention") as calls:
         trained.model(*(np.array([row]) for row in rows))
@@ -119,8 +119,8 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
 def _curves(record: Mapping[str, Any], plt: Any, style: Any) -> Any:
     """Words and pieces apart, for their losses cannot be compared: only the latter must spell what is rare."""
     kinds: dict[str, list[Any]] = {}
-    for (name, facts), colour, dashes in zip(record["runs"].items(), style.COLOURS, style.DASHES, strict=False):
-        curve, scale = facts["curve"], facts["tokens_a_word"]
+    for (name, summary), colour, dashes in zip(record["runs"].items(), style.COLOURS, style.DASHES, strict=False):
+        curve, scale = summary["curve"], summary["tokens_a_word"]
         words, losses = np.array(curve["tokens"]) / scale / 1e6, np.array(curve["loss"]) * scale
         look = {"color": colour, "linestyle": dashes, "label": name}
         kinds.setdefault("Models of words" if scale == 1 else "Models of pieces", []).append((words, losses, look))
@@ -161,7 +161,7 @@ def _maps(record: Mapping[str, Any], plt: Any) -> Any:
 
 def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, Any]:
     runs = {name: [run] for name, run in experiments.TRANSLATION.items()}
-    return {"runs": at_least_one(summaries(runs, summary_of, places, former.get("runs", {})), NAME)}
+    return {"runs": require_any(summaries(runs, summarize, places, former.get("runs", {})), NAME)}
 
 
 def tell(record: Mapping[str, Any]) -> None:

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitransformer.app.data import BagBatches, WordTokenizer
+from lessons.results.bag_batches import BagBatches
+from minitransformer.app.data import WordTokenizer
 
 TOKENIZER = WordTokenizer([f"w{i}" for i in range(50)], extra_specials=["[OTHER]"])
 OTHER = TOKENIZER.special("[OTHER]")
@@ -48,7 +49,7 @@ def test_what_is_left_and_what_is_asked_for_make_up_the_text(texts, rate, max_le
     usable = [number for number, row in enumerate(cut) if any(FIRST <= token <= LAST for token in row)]
     options = {"rate": rate, "max_len": max_len, "rows": rows, "seed": seed}
     if not usable:
-        with pytest.raises(ValueError, match="no document has a word to take away"):
+        with pytest.raises(ValueError, match="no document has a word to hide"):
             batches(texts, **options)
         return
     made = batches(texts, **options)

@@ -1,22 +1,22 @@
 """From a language model of whole texts to a classifier, through the command line."""
 
 import json
-import os
+from functools import partial
 
+import command_support
 import numpy as np
 import pytest
-from test_commands import TINY
-from test_commands_errors import refused
-from test_commands_masked import latest, resumed_bytes, says
+from command_support import SHORT, TINY, inside, latest, prepare
 
-import kernels
-from minitransformer.app.cli.main import main
-from minitransformer.app.tasks.filling import expected
+from lessons.results import train
+from lessons.results.bag_objective import expected
+from lessons.results.models import StreamClassifier
 from minitransformer.app.tasks.trained import open_model
 from minitransformer.app.training.checkpoints import load_model, read
 
 KINDS = [["sun", "sea", "sand", "beach", "wave", "shell"], ["oven", "flour", "bread", "salt", "dough", "yeast"]]
-SHORT = ("--tokenizer", "words", "--max-len", "12", *TINY)
+says = partial(command_support.says, main=train.main)
+refused = partial(command_support.refused, main=train.main, program=train.PROGRAM)
 BAG = ("pretrain", "text.txt", "--objective", "bag", *SHORT)
 
 
@@ -33,26 +33,19 @@ def made(tmp_path_factory):
     (folder / "text.txt").write_text("\n".join(texts(80)) + "\n")
     rows = [f"{text}\t{('holiday', 'kitchen')[i % 2]}" for i, text in enumerate(texts(40, 1))]
     (folder / "labels.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
-    here = os.getcwd()
-    os.chdir(folder)
-    try:
-        with kernels.use("numpy"):
-            assert main([*BAG, "--lr", "0.01", "--steps", "150", "--out", "runs/bag"]) == 0
-            assert (
-                main(["pretrain", "text.txt", "--objective", "masked", "--steps", "2", "--out", "masked", *SHORT]) == 0
-            )
-            assert main(["pretrain", "text.txt", "--steps", "2", *SHORT]) == 0
-    finally:
-        os.chdir(here)
+    prepare(
+        folder,
+        (*BAG, "--lr", "0.01", "--steps", "150", "--out", "runs/bag"),
+        ("pretrain", "text.txt", "--objective", "masked", "--steps", "2", "--out", "masked", *SHORT),
+        ("pretrain", "text.txt", "--steps", "2", *SHORT),
+        main=train.main,
+    )
     return folder
 
 
 @pytest.fixture
 def folder(made, monkeypatch):
-    monkeypatch.chdir(made)
-    monkeypatch.setattr("sys.stdin", None)
-    with kernels.use("numpy"):
-        yield made
+    yield from inside(made, monkeypatch)
 
 
 def values_of(report: str) -> dict:
@@ -72,11 +65,11 @@ def test_what_a_text_is_about_is_learnt(folder, capsys):
 
 def test_it_names_words_that_a_text_has_not(folder):
     trained = open_model("runs/bag", "LanguageModel")
-    wording = trained.wordings["text"]
+    codec = trained.codecs["text"]
     given = ["sun sea sun sea", "flour oven flour", "beach", "salt"]
-    documents = [[], [wording.tokenizer.oov], *(wording.encode(text) for text in given)]
-    lines = expected(trained.model, wording, documents, 2)
-    assert len(lines) == 2 and expected(trained.model, wording, documents[:2], 2) == []
+    documents = [[], [codec.tokenizer.oov], *(codec.encode(text) for text in given)]
+    lines = expected(trained.model, codec, documents, 2)
+    assert len(lines) == 2 and expected(trained.model, codec, documents[:2], 2) == []
     for line, text, kind in zip(lines, given, KINDS, strict=False):
         shown, _, words = line.partition(" … → ")
         assert shown == text and words.split(", ")[0] in set(kind) - set(text.split())
@@ -87,7 +80,7 @@ def test_what_the_run_says(folder, capsys):
     assert "language model of whole texts, 16 words" in out and "nats a missing word" in out
     lines = [line for line in out.splitlines() if line.startswith("expects")]
     assert len(lines) == 2 and all("… →" in line for line in lines)
-    assert "it says" not in out and "minitransformer finetune --from says" in out
+    assert "it says" not in out and "python -m lessons.results.train finetune --from says" in out
     settings = read(latest(folder / "says")).training["settings"]
     assert settings["objective"] == "bag" and settings["mask_rate"] == 0.3
 
@@ -95,8 +88,8 @@ def test_what_the_run_says(folder, capsys):
 def test_finetune_reads_it_as_it_was_trained(folder, capsys):
     options = ("--valid", "labels.tsv", "--from", "runs/bag", "--epochs", "6", "--lr", "0.01", "--word-dropout", "0.2")
     says(capsys, "finetune", "labels.tsv", *options, "--out", "classes")
-    config = load_model("classes")[0].config()
-    assert (config["pooling"], config["causal"], config["norm_first"]) == ("stream", False, True)
+    model = load_model("classes")[0]
+    assert type(model) is StreamClassifier and not model.config.causal and model.config.norm_first
     assert values_of(says(capsys, "evaluate", "labels.tsv", "--model", "classes", "--json"))["accuracy"] > 0.9
     assert "kitchen" in says(capsys, "classify", "salt and bread", "--model", "classes")
 
@@ -109,7 +102,9 @@ def test_the_built_in_language(folder, capsys):
 
 
 def test_a_run_resumes_bit_for_bit(folder, capsys):
-    one, other, batch = resumed_bytes(capsys, folder, "whole", *BAG, "--steps", "50", "--dropout", "0.1")
+    one, other, batch = command_support.resumed_bytes(
+        capsys, folder, "whole", *BAG, "--steps", "50", "--dropout", "0.1", main=train.main
+    )
     assert one == other and batch > 0  # in the middle of an epoch
 
 
@@ -121,8 +116,8 @@ def test_a_run_resumes_bit_for_bit(folder, capsys):
         ("pretrain text.txt --objective bag --from masked --out new", "has the objective masked, not bag"),
         ("pretrain text.txt --objective bag --from runs/pretrain --out new", "has the objective next, not bag"),
         ("pretrain text.txt --objective masked --from runs/bag --out new", "has the objective bag, not masked"),
-        ("pretrain text.txt --mask-rate 0.2 --out new", "add --objective masked (or bag)"),
-        ("finetune labels.tsv --from runs/bag --pooling last --out new", "pooling='stream'"),
+        ("pretrain text.txt --mask-rate 0.2 --out new", "add --objective masked"),
+        ("finetune labels.tsv --from runs/bag --pooling last --out new", "omit --pooling last"),
         ("generate --model runs/bag", "cannot go on with a text"),
     ],
 )

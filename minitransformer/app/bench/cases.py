@@ -25,6 +25,7 @@ def step_flops(s: dict) -> float:
     """Products of one training step of the labs' model: forward 2 flops a weight and token, backward twice that."""
     d, f, layers = LAB.d_model, LAB.d_ff, LAB.n_layers
     tokens, T = s["B"] * s["T"], s["T"]
+    assert LAB.vocab_size is not None
     weights = layers * (4 * d * d + 2 * d * f) + d * LAB.vocab_size
     attention = layers * s["B"] * (T * (T + 1) / 2) * d * (4 + 10)
     return 6 * tokens * weights + attention

@@ -69,7 +69,7 @@ class Block(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    def __init__(self, outputs: int):
+    def __init__(self, outputs: int | None = LAB.vocab_size):
         super().__init__()
         d = LAB.d_model
         self.embedding = nn.Embedding(LAB.vocab_size, d)
@@ -140,14 +140,14 @@ def _training(model: nn.Module, forward: Callable, targets: Tensor, compiled: bo
 
 
 def language_model(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
-    model = LanguageModel(LAB.vocab_size)
+    model = LanguageModel()
     ids = torch.from_numpy(inputs.words(sizes["B"], sizes["T"] + 1, 50001))
     x, y = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
     return _training(model, lambda: model(x), y, compiled)
 
 
 def padded_language_model(sizes: dict, data: str | None, compiled: bool = False) -> Work:
-    model = LanguageModel(LAB.vocab_size)
+    model = LanguageModel()
     ids, targets = (torch.from_numpy(a) for a in inputs.reviews(sizes["B"], data))
     return _training(model, lambda: model(ids), targets, compiled, ignore=inputs.PAD)
 
@@ -196,7 +196,7 @@ def adam(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
 
 def generate(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
     """Keys and values are written into arrays that were made once; each word costs one row of every product."""
-    model = LanguageModel(LAB.vocab_size).eval()
+    model = LanguageModel().eval()
     d, heads, layers = LAB.d_model, LAB.n_heads, LAB.n_layers
     keys, values = (torch.empty(layers, 1, heads, sizes["words"], d // heads) for _ in range(2))
 

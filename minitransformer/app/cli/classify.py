@@ -11,7 +11,7 @@ examples:
 
 import argparse
 
-from minitransformer.app.cli import texts as _input
+from minitransformer.app.cli import text_input as _input
 from minitransformer.app.cli import using as _using
 from minitransformer.errors import UserError
 
@@ -34,13 +34,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     texts = _input.texts_from(arguments)
     trained = open_model(arguments.model, "Classifier")
-    names, wording = names_of(trained.checkpoint), trained.wordings["text"]
+    names, codec = names_of(trained.checkpoint), trained.codecs["text"]
     _using.announce(trained)
     truth: list[str] = []
     if not texts:
         texts, truth = _fresh(trained)
-    _using.note_unknown(wording, texts)
-    ids = [wording.encode(text) for text in texts]
+    _using.note_unknown(codec, texts)
+    ids = [codec.encode(text) for text in texts]
     max_len = trained.model.config.max_len
     batches = ClassifierBatches(ids, [0] * len(ids), max_len=max_len, rows=32, shuffle=False)
     chances = np.zeros((len(texts), len(names)))

@@ -12,19 +12,29 @@ examples:
 """
 
 import argparse
+import json
 import os
 import sys
+from collections.abc import Mapping
 
-from minitransformer.app.cli import options as _options
+from minitransformer.app.cli import numbers
 from minitransformer.app.cli import using as _using
+from minitransformer.app.cli.training_flags import data_options, named, report
+from minitransformer.app.tasks.evaluating import EvaluateOptions, evaluation
+from minitransformer.app.tasks.objectives import OBJECTIVES, Objective
+from minitransformer.app.tasks.options import DataOptions, flag
+from minitransformer.app.tasks.trained import COMMANDS, FOLDERS, NAMES, Trained, exists, open_model
 from minitransformer.errors import UserError
+
+# option → the kinds of models that have use for it
+USES = {"beam": ("Translator",), "text_column": ("LanguageModel", "Classifier"), "label_column": ("Classifier",)}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", nargs="?", metavar="DATA", help="a file like the one it was trained on")
-    parser.add_argument("--texts", type=_options.whole, metavar="N", help="fresh built-in ones (default: 1000)")
-    parser.add_argument("--seed", type=_options.count, metavar="N", help="of the fresh text (default: 0)")
-    parser.add_argument("--beam", type=_options.whole, metavar="K", help="of a translator (default: greedy)")
+    parser.add_argument("--texts", type=numbers.at_least_one, metavar="N", help="fresh built-in ones (default: 1000)")
+    parser.add_argument("--seed", type=numbers.at_least_zero, metavar="N", help="of the fresh text (default: 0)")
+    parser.add_argument("--beam", type=numbers.at_least_one, metavar="K", help="of a translator (default: greedy)")
     parser.add_argument("--text-column", metavar="NAME", help="of a table (default: text); a number: no header")
     parser.add_argument("--label-column", metavar="NAME", help="of a table (default: label); a number: no header")
     parser.add_argument("--last", action="store_true", help="the last weights of the run, not those best on validation")
@@ -32,10 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _using.add_model(parser, "every run in runs/pretrain, runs/finetune and runs/translator")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    from minitransformer.app.tasks.evaluating import evaluation
-    from minitransformer.app.tasks.trained import COMMANDS, FOLDERS, exists, open_model
-
+def run(arguments: argparse.Namespace, objectives: Mapping[str, Objective] = OBJECTIVES) -> int:
     paths = [arguments.model] if arguments.model else [FOLDERS[kind] for kind in FOLDERS if exists(kind)]
     if not paths:
         commands = ", ".join(f"`minitransformer {command}`" for command in COMMANDS.values())
@@ -43,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.data is not None and len(paths) > 1:
         raise UserError(f"which model is {arguments.data} for? name it with --model: {', '.join(paths)}")
     if arguments.last and arguments.model and not os.path.isdir(arguments.model):
-        raise UserError(f"--last chooses among the weights of a run, and {arguments.model} names some: leave it away")
+        raise UserError(f"--last chooses among the weights of a run, and {arguments.model} names some: omit it")
     models = [open_model(path, None, which="latest" if arguments.last else "best") for path in paths]
     if not arguments.model and arguments.data is None:
         others = [trained for trained in models if not trained.builtin]
@@ -53,34 +60,31 @@ def run(arguments: argparse.Namespace) -> int:
                 print(f"left out: {trained.path}, which needs data of its own (DATA --model RUN)", file=sys.stderr)
     for trained in models:
         _refuse_idle(arguments, trained)
-    arguments.texts, arguments.seed = arguments.texts or 1000, arguments.seed or 0
+    options = EvaluateOptions(**named(EvaluateOptions, arguments) | {"data": data_options(arguments)})
     reports = {}
     for number, trained in enumerate(models):
         if not arguments.json:
             print("\n" * bool(number), end="", flush=True)
             _using.announce(trained)
-        measured = evaluation(trained, arguments)
+        measured = evaluation(trained, options, objectives)
         reports[trained.path] = measured.values
         if not arguments.json:
-            _options.report(measured.lines)
+            report(measured.lines)
     if arguments.json:
-        import json
-
         print(json.dumps(reports, indent=2))
     return 0
 
 
-def _refuse_idle(arguments: argparse.Namespace, trained) -> None:
+def _refuse_idle(arguments: argparse.Namespace, trained: Trained) -> None:
     """Options that would do nothing for this model, if it is the only one."""
-    from minitransformer.app.tasks.runs import NAMES
-
-    if arguments.data is not None and (idle := _options.given(arguments, "texts", "seed")):
-        raise UserError(f"{idle[0]} is about fresh built-in text: leave it away, or do without DATA")
-    if arguments.data is None and (idle := _options.given(arguments, "text_column", "label_column")):
-        raise UserError(f"{idle[0]} is about data of your own: give DATA, or leave it away")
+    given = named(EvaluateOptions, arguments) | named(DataOptions, arguments)
+    for name in given:
+        if name in ("texts", "seed") and arguments.data is not None:
+            raise UserError(f"{flag(name)} is about fresh built-in text: omit it, or do without DATA")
+        if name in ("text_column", "label_column") and arguments.data is None:
+            raise UserError(f"{flag(name)} is about data of your own: give DATA, or omit it")
     if not arguments.model and arguments.data is None:
         return  # each has some use for one of the models
-    of = {"beam": ("Translator",), "text_column": ("LanguageModel", "Classifier"), "label_column": ("Classifier",)}
-    for name, kinds in of.items():
-        if trained.kind not in kinds and (idle := _options.given(arguments, name)):
-            raise UserError(f"{idle[0]} is nothing that {NAMES[trained.kind]} has use for: leave it away")
+    for name, kinds in USES.items():
+        if name in given and trained.kind not in kinds:
+            raise UserError(f"{flag(name)} is nothing that {NAMES[trained.kind]} has use for: omit it")

@@ -10,27 +10,33 @@ examples:
 import argparse
 import sys
 
-from minitransformer.app.cli import options as _options
-from minitransformer.app.cli import texts as _input
+from minitransformer.app.cli import numbers
+from minitransformer.app.cli import text_input as _input
 from minitransformer.app.cli import using as _using
 from minitransformer.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", nargs="?", default="", help="how the text begins (default: anything)")
-    parser.add_argument("--count", type=_options.whole, default=1, metavar="N", help="how many texts (default: 1)")
-    parser.add_argument("--length", type=_options.whole, metavar="N", help="at most so many new words or pieces")
+    parser.add_argument(
+        "--count", type=numbers.at_least_one, default=1, metavar="N", help="how many texts (default: 1)"
+    )
+    parser.add_argument("--length", type=numbers.at_least_one, metavar="N", help="at most so many new words or pieces")
     how = parser.add_argument_group("how words are chosen")
-    how.add_argument("--temperature", type=_options.positive, metavar="X", help="0.8; lower is safer, higher is wilder")
-    how.add_argument("--top-k", type=_options.whole, metavar="K", help="draw from the K likeliest words only")
+    how.add_argument("--temperature", type=numbers.positive, metavar="X", help="0.8; lower is safer, higher is wilder")
+    how.add_argument("--top-k", type=numbers.at_least_one, metavar="K", help="draw from the K likeliest words only")
     how.add_argument(
-        "--top-p", type=_options.part, metavar="P", help="draw from the fewest words that reach P together"
+        "--top-p", type=numbers.fraction, metavar="P", help="draw from the fewest words that reach P together"
     )
     how.add_argument("--greedy", action="store_true", help="always the likeliest word")
-    how.add_argument("--beam", type=_options.whole, metavar="K", help="search for the likeliest texts with K beams")
-    how.add_argument("--no-repeat", type=_options.whole, default=0, metavar="N", help="no N words in a row come twice")
     how.add_argument(
-        "--seed", type=_options.count, metavar="N", help="same seed, same text (default: another each time)"
+        "--beam", type=numbers.at_least_one, metavar="K", help="search for the likeliest texts with K beams"
+    )
+    how.add_argument(
+        "--no-repeat", type=numbers.at_least_one, default=0, metavar="N", help="no N words in a row come twice"
+    )
+    how.add_argument(
+        "--seed", type=numbers.at_least_zero, metavar="N", help="same seed, same text (default: another each time)"
     )
     _using.add_model(parser, "runs/pretrain")
 
@@ -51,10 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
         found = "holds a model that fills in hidden words and cannot go on with a text"
         advice = "name a run of `minitransformer pretrain` without --objective"
         raise CheckpointError(trained.path, found, advice)
-    wording, max_len = trained.wordings["text"], trained.model.config.max_len
+    codec, max_len = trained.codecs["text"], trained.model.config.max_len
     _using.announce(trained)
-    _using.note_unknown(wording, [prompt] if prompt.strip() else [])
-    ids = [Tokenizer.sos, *wording.encode(prompt, whole=False)]
+    _using.note_unknown(codec, [prompt] if prompt.strip() else [])
+    ids = [Tokenizer.sos, *codec.encode(prompt, complete=False)]
     if len(ids) >= max_len:
         raise UserError(f"a prompt of {len(ids) - 1} words fills the model's {max_len} positions: shorten it")
     if arguments.length is not None and len(ids) + arguments.length > max_len:
@@ -86,7 +92,7 @@ def _stream(trained, ids: list[int], arguments: argparse.Namespace, options: dic
             seed = secrets.randbelow(10_000)
             print(f"seed {seed}", file=sys.stderr, flush=True)
     for number in range(1 if arguments.greedy else arguments.count):
-        page = _Page(trained.wordings["text"])
+        page = _Page(trained.codecs["text"])
         page.show(ids[1:])
         written = ids[1:]
         for words in stream(trained.model, [ids], seed=(seed or 0) + number, **options):
@@ -98,12 +104,12 @@ def _stream(trained, ids: list[int], arguments: argparse.Namespace, options: dic
 class _Page:
     """A text that grows on the terminal."""
 
-    def __init__(self, wording) -> None:
-        self.wording, self.shown, self.text = wording, "", ""
+    def __init__(self, codec) -> None:
+        self.codec, self.shown, self.text = codec, "", ""
 
     def show(self, ids: list[int]) -> None:
         """Adds what is new. Half a character, spelt in bytes, waits for its other half."""
-        self.text = self.wording.decode(ids)
+        self.text = self.codec.decode(ids)
         ready = self.text.rstrip("\ufffd")
         if ready.startswith(self.shown):
             print(ready[len(self.shown) :], end="", flush=True)
@@ -122,5 +128,5 @@ def _search(trained, ids: list[int], arguments: argparse.Namespace, options: dic
     beams = max(arguments.beam, arguments.count)
     found = beam_search(trained.model, [ids], beams=beams, **options)[0]
     for hypothesis in found[: arguments.count]:
-        text = trained.wordings["text"].decode([*ids[1:], *hypothesis.tokens])
+        text = trained.codecs["text"].decode([*ids[1:], *hypothesis.tokens])
         print(text if arguments.count == 1 else f"{hypothesis.log_prob:8.2f}  {text}", flush=True)

@@ -8,8 +8,9 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
+from typing import NamedTuple
 
 import kernels
 from minitransformer.errors import UserError
@@ -29,12 +30,23 @@ COMMANDS = {
     "bench": "measure the engine's speed and memory, side by side with PyTorch",
 }
 
+PROGRAM = "minitransformer"
+
 EXAMPLES = """examples:
   minitransformer backends
   minitransformer gradcheck --backend numba
   minitransformer pretrain && minitransformer generate
   minitransformer train-translator && minitransformer translate "I have a red car."
 """
+
+
+class Command(NamedTuple):
+    description: str | None
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]  # → exit code
+
+
+NOTHING: Mapping[str, Command] = {}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -47,23 +59,28 @@ def added_commands() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in sorted(entry_points(group="minitransformer.commands"))}
 
 
-def parser_for(name: str) -> argparse.ArgumentParser:
-    """The parser of one command."""
+def command_named(name: str) -> Command:
     if name in COMMANDS:
         module = importlib.import_module(f"minitransformer.app.cli.{name.replace('-', '_')}")
     else:
         module = added_commands()[name].load()
+    return Command(module.__doc__, module.add_arguments, module.run)
+
+
+def parser_for(name: str, program: str = PROGRAM, instead: Mapping[str, Command] = NOTHING) -> argparse.ArgumentParser:
+    """The parser of one command; see main."""
+    command = instead[name] if name in instead else command_named(name)
     parser = _Parser(
-        prog=f"minitransformer {name}",
-        description=module.__doc__,
+        prog=f"{program} {name}",
+        description=command.description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    module.add_arguments(parser)
-    parser.set_defaults(run=module.run)
+    command.add_arguments(parser)
+    parser.set_defaults(run=command.run, program=program)
     return parser
 
 
-def add_backend(parser: argparse.ArgumentParser) -> None:
+def add_backend(parser: argparse._ActionsContainer) -> None:
     """--backend, for every command that computes."""
     parser.add_argument(
         "--backend",
@@ -72,35 +89,40 @@ def add_backend(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command and returns the exit code."""
+def main(
+    arguments: Sequence[str] | None = None, program: str = PROGRAM, instead: Mapping[str, Command] = NOTHING
+) -> int:
+    """Runs a command and returns the exit code.
+
+    program  what is typed before the name of a command
+    instead  commands that take the place of those of the same name"""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     name = arguments[0] if arguments else "--help"
     if name not in COMMANDS and name not in added_commands():
-        _overview().parse_args(arguments[:1] or ["--help"])
+        _overview(program).parse_args(arguments[:1] or ["--help"])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without → must not cost a run its summary
 
     def work() -> int:
-        options = parser_for(name).parse_args(arguments[1:])
-        if getattr(options, "backend", None) is not None:
-            kernels.use(options.backend)
-        return options.run(options) or 0
+        given = parser_for(name, program, instead).parse_args(arguments[1:])
+        if getattr(given, "backend", None) is not None:
+            kernels.use(given.backend)
+        return given.run(given) or 0
 
-    return orderly(f"minitransformer {name}", work)
+    return orderly(f"{program} {name}", work)
 
 
-def _overview() -> argparse.ArgumentParser:
+def _overview(program: str) -> argparse.ArgumentParser:
     """What is said to whoever names no command, or one that there is not."""
     commands = COMMANDS | {name: entry.load().SUMMARY for name, entry in added_commands().items()}
     overview = _Parser(
-        prog="minitransformer",
+        prog=program,
         description="A transformer engine to learn from.\n\ncommands:\n"
         + "\n".join(f"  {name:18} {text}" for name, text in commands.items()),
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="minitransformer COMMAND [options]",
+        usage=f"{program} COMMAND [options]",
     )
     overview.add_argument("command", choices=sorted(commands), metavar="COMMAND", help=argparse.SUPPRESS)
     return overview

@@ -5,8 +5,11 @@ presets:
   lab-translator  the second lab's encoder-decoder
   base            the base model of "Attention is all you need"
 
+Flags change a preset's sizes.
+
 examples:
   minitransformer params --preset lab
+  minitransformer params --preset lab --d-model 400 --tie-weights
   minitransformer params --preset lab --head classifier
   minitransformer params --preset base
 """
@@ -16,8 +19,9 @@ import re
 from collections.abc import Iterable
 
 import kernels
+from minitransformer.app.cli.sizes import add_sizes, given_sizes
 from minitransformer.app.tables import table
-from minitransformer.config import PRESETS
+from minitransformer.config import ALL, PRESETS
 from minitransformer.errors import UserError
 from minitransformer.models import build
 from minitransformer.module import Module
@@ -35,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", choices=sorted(PRESETS), default="lab", help="which model (default: lab)")
     parser.add_argument("--head", choices=("lm", "classifier"), default="lm", help="which head (default: lm)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_sizes(parser, *ALL)
 
 
 def parts_of(name: str) -> tuple[list[str], str]:
@@ -68,17 +73,19 @@ def shared(model: Module) -> Iterable[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    kind = PRESETS[arguments.preset].get(arguments.head, ("",))[0]
+    sizes = given_sizes(arguments, kind)
     try:
         with kernels.use("numpy"):  # nothing is computed, so nothing needs compiling
-            model = build(arguments.preset, arguments.head, seed=None)
-    except ValueError as error:
+            model = build(arguments.preset, arguments.head, **sizes, seed=None)
+    except (ValueError, TypeError) as error:  # a size that cannot be, or that this kind of model has not
         raise UserError(str(error)) from error
     parts, total = count_parts(model), model.num_parameters()
     if arguments.json:
         import json
 
         listed = [{"part": part.strip(), "times": times, "parameters": number} for part, times, number in parts]
-        report = {"preset": arguments.preset, "head": arguments.head, "parts": listed, "total": total}
+        report = {"preset": arguments.preset, "head": arguments.head, **sizes, "parts": listed, "total": total}
         print(json.dumps(report, indent=2))
         return 0
     rows: list[tuple[str, str, str, str]] = []
@@ -86,7 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
         each = f"{times} × {number // times:,}" if times > 1 else ""
         rows.append((part, each, f"{number:,}", f"{number / total:.1%}"))
     rows.append(("total", "", f"{total:,}", ""))
-    print(f"{type(model).__name__}, preset {arguments.preset}")
+    changed = "".join(f", {name} {value}" for name, value in sizes.items())
+    print(f"{type(model).__name__}, preset {arguments.preset}{changed}")
     print(table(("part", "each", "parameters", "share"), rows, right=(1, 2, 3)))
     for line in shared(model):
         print(line)

@@ -11,8 +11,14 @@ examples:
 
 import argparse
 
-from minitransformer.app.cli import options as _options
-from minitransformer.errors import UserError
+from minitransformer.app.cli import numbers
+from minitransformer.app.cli import training_flags as _training
+from minitransformer.app.tasks import builtin, translating
+from minitransformer.app.tasks.task import Task
+from minitransformer.app.tasks.translating import SIDES, TranslatorOptions
+from minitransformer.app.training import Result
+
+OUT = "runs/translator"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,47 +26,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--valid", metavar="FILE", help="pairs to validate on (default: a twentieth of DATA)")
     parser.add_argument("--reverse", action="store_true", help="translate from the second column to the first")
     help = "part of the probability that training asks to spread over all words (default: 0)"
-    parser.add_argument("--label-smoothing", type=_options.dropout, metavar="P", help=help)
-    _options.add_training(parser, "runs/translator", "built-in pairs in an epoch", tied=True)
-    _options.add_tokenizer(parser, "words", 8000, lab=False)
+    parser.add_argument("--label-smoothing", type=numbers.below_one, metavar="P", help=help)
+    _training.add_training(parser, OUT, "built-in pairs in an epoch", "Translator")
+    _training.add_tokenizer(parser, "words", lab=False)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from minitransformer.app.tasks import recipes, runs, translating
-
-    recipe = recipes.choose(recipes.TRANSLATOR, arguments)
-    if recipe.model["max_len"] < 2:
-        raise UserError("--max-len 1: a sentence needs room for its end; give at least 2")
-    former = runs.former_run(arguments.out, arguments.resume, "Translator")
-    _options.settle_data(arguments)
-    task = translating.task(recipe, arguments, former)
-    sizes = [f"{task.wordings[side].tokenizer.vocab_size:,}" for side in translating.SIDES]
+    options = _training.training_options(TranslatorOptions, arguments, "Translator")
+    task = translating.task(options)
+    sizes = [f"{task.codecs[side].tokenizer.vocab_size:,}" for side in SIDES]
     print(f"translator, {' and '.join(sizes)} words, {task.model.num_parameters():,} weights")
-    result = runs.run(
-        task, recipe, folder=arguments.out, resume=arguments.resume, seed=arguments.seed, command=_options.go_on()
-    )
-    if not result.interrupted:
-        _options.report(_summary(task, result, arguments))
-    return _options.exit_code(result)
+    return _training.carry_out(task, options, arguments.program, lambda result: _summary(task, result, options))
 
 
-def _summary(task, result, arguments) -> list[tuple[str, str]]:
-    from minitransformer.app.tasks import builtin, translating
-
+def _summary(task: Task, result: Result, options: TranslatorOptions) -> list[tuple[str, str]]:
     rows = []
     if result.best:
         rows.append(("loss", f"{result.best['value']:.3f} nats a word on unseen pairs"))
-    if arguments.data is None:
+    if options.data.path is None:
         from minitransformer.app.language import detokenize, pairs
 
         rows.append(("best possible", f"{pairs().best_translation_loss():.3f}: what the English leaves open"))
         drawn = pairs().sample(3, builtin.seed_of(builtin.VALIDATION, 1))
         sentences = [detokenize(pair.english) for pair in drawn]
-        found = translating.translations(task.model, task.wordings, sentences)
+        found = translating.translations(task.model, task.codecs, sentences)
         rows += [
-            ("it says", f"{one} → {task.wordings['target'].decode(ids)}")
+            ("it says", f"{one} → {task.codecs['target'].decode(ids)}")
             for one, ids in zip(sentences, found, strict=True)
         ]
-    where = "" if arguments.out == "runs/translator" else f" --model {arguments.out}"
+    where = "" if options.out == OUT else f" --model {options.out}"
     rows.append(("try", f'minitransformer translate{where} "I have a red car."'))
     return rows

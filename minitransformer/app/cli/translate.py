@@ -12,15 +12,15 @@ examples:
 import argparse
 import sys
 
-from minitransformer.app.cli import options as _options
-from minitransformer.app.cli import texts as _input
+from minitransformer.app.cli import numbers
+from minitransformer.app.cli import text_input as _input
 from minitransformer.app.cli import using as _using
 from minitransformer.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     _input.add_input(parser, "sentences to translate")
-    parser.add_argument("--beam", type=_options.whole, default=1, metavar="K", help="beams (default: 1, greedy)")
+    parser.add_argument("--beam", type=numbers.at_least_one, default=1, metavar="K", help="beams (default: 1, greedy)")
     _using.add_model(parser, "runs/translator")
 
 
@@ -34,13 +34,13 @@ def run(arguments: argparse.Namespace) -> int:
     demonstration = not sentences
     if demonstration:
         sentences = _fresh(trained)
-    _using.note_unknown(trained.wordings["source"], sentences)
-    found = translations(trained.model, trained.wordings, sentences, beams=arguments.beam)
+    _using.note_unknown(trained.codecs["source"], sentences)
+    found = translations(trained.model, trained.codecs, sentences, beams=arguments.beam)
     # beside its source where a person compares, alone where a program reads
     beside = demonstration or (sys.stdout.isatty() and len(sentences) > 1)
     width = max(map(len, sentences)) if beside else 0
     for sentence, ids in zip(sentences, found, strict=True):
-        text = trained.wordings["target"].decode(ids)
+        text = trained.codecs["target"].decode(ids)
         print(f"{sentence:{width}}  {text}" if beside else text, flush=True)
     return 0
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from minitransformer.app.cli.main import add_backend
 
 if TYPE_CHECKING:
+    from minitransformer.app.tasks.text_codec import TextCodec
     from minitransformer.app.tasks.trained import Trained
-    from minitransformer.app.tasks.wording import Wording
 
 
 def add_model(parser: argparse.ArgumentParser, folder: str) -> None:
@@ -25,9 +25,9 @@ def announce(trained: Trained) -> None:
     print(f"using {trained.path} ({trained.checkpoint.step:,} steps)", file=sys.stderr, flush=True)
 
 
-def note_unknown(wording: Wording, texts: Sequence[str]) -> None:
+def note_unknown(codec: TextCodec, texts: Sequence[str]) -> None:
     """Words the model cannot know are worth a warning: its answer does not depend on them."""
-    unknown = list(dict.fromkeys(word for text in texts for word in wording.unknown(text)))
+    unknown = list(dict.fromkeys(word for text in texts for word in codec.unknown(text)))
     if unknown:
         shown = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
         print(f"note: the model has never seen: {shown}", file=sys.stderr, flush=True)

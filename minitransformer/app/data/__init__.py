@@ -4,23 +4,38 @@ Shapes in this package: B batch, T positions, S source positions, V vocabulary.
 Nothing here loads sentencepiece until a sentencepiece model is trained or read.
 """
 
-from minitransformer.app.data.batches.bert import BertBatch, BertBatches, bert_inputs, split_sentences
-from minitransformer.app.data.batches.masked import MaskedBatch, MaskedBatches
-from minitransformer.app.data.batches.ordering import batch_order, padding_fraction
-from minitransformer.app.data.batches.padded import (
+from minitransformer.app.data.batches import (
+    BertBatch,
+    BertBatches,
     ClassifierBatch,
     ClassifierBatches,
     LanguageModelBatch,
     LanguageModelBatches,
+    MaskedBatch,
+    MaskedBatches,
     TranslationBatch,
     TranslationBatches,
+    batch_order,
+    bert_inputs,
+    padding_fraction,
+    split_sentences,
 )
-from minitransformer.app.data.readers.documents import read_documents, read_pairs, read_sections
-from minitransformer.app.data.readers.labelled import LabelledDocuments, read_labelled
-from minitransformer.app.data.tokenizers.lab import LabTokenizer
-from minitransformer.app.data.tokenizers.pieces import PieceTokenizer
-from minitransformer.app.data.tokenizers.tokenizer import BASE_SPECIALS, BERT_SPECIALS, Tokenizer, load_tokenizer
-from minitransformer.app.data.tokenizers.words import WordTokenizer
+from minitransformer.app.data.readers import (
+    LabelledDocuments,
+    read_documents,
+    read_labelled,
+    read_pairs,
+    read_sections,
+)
+from minitransformer.app.data.tokenizers import (
+    BASE_SPECIALS,
+    BERT_SPECIALS,
+    LabTokenizer,
+    PieceTokenizer,
+    Tokenizer,
+    WordTokenizer,
+    load_tokenizer,
+)
 from minitransformer.errors import DataError
 
 __all__ = [

@@ -13,7 +13,7 @@ import numpy as np
 from minitransformer.app.data import WordTokenizer
 from minitransformer.app.data.batches.padded import Batches
 from minitransformer.app.language import Review, pairs, reviews
-from minitransformer.app.tasks.wording import Wording
+from minitransformer.app.tasks.text_codec import TextCodec
 
 TRAINING, VALIDATION, TEST, LABELLED = range(4)
 NAME = "the built-in language"
@@ -45,40 +45,43 @@ class FreshBatches:
         return self._at(epoch).epoch(epoch, start)
 
 
-def review_wording(extra_specials: Sequence[str] = ()) -> Wording:
+def review_codec(extra_specials: Sequence[str] = ()) -> TextCodec:
     words = reviews().vocabulary()
-    return Wording(WordTokenizer(words, split="spaces", extra_specials=extra_specials, name="built-in reviews"), "en")
+    return TextCodec(WordTokenizer(words, split="spaces", extra_specials=extra_specials, name="built-in reviews"), "en")
 
 
-def pair_wordings() -> tuple[Wording, Wording]:
+def pair_codecs(shared: bool = False) -> tuple[TextCodec, TextCodec]:
+    """shared: one vocabulary of both languages"""
     english, french = pairs().vocabulary()
+    if shared:
+        english = french = list(dict.fromkeys(english + french))
     return (
-        Wording(WordTokenizer(english, split="spaces", name="built-in English"), "en"),
-        Wording(WordTokenizer(french, split="spaces", name="built-in French"), "fr"),
+        TextCodec(WordTokenizer(english, split="spaces", name="built-in English"), "en"),
+        TextCodec(WordTokenizer(french, split="spaces", name="built-in French"), "fr"),
     )
 
 
-def review_ids(wording: Wording, n: int, part: int, seed: int = 0, epoch: int = 0) -> list[np.ndarray]:
+def review_ids(codec: TextCodec, n: int, part: int, seed: int = 0, epoch: int = 0) -> list[np.ndarray]:
     """Reviews without labels."""
-    return [_ids(wording, words) for words in reviews().sample(n, seed_of(part, seed, epoch))]
+    return [_ids(codec, words) for words in reviews().sample(n, seed_of(part, seed, epoch))]
 
 
 def labelled_reviews(n: int, part: int, seed: int = 0) -> list[Review]:
     return reviews().sample_labelled(n, seed_of(part, seed))
 
 
-def labelled_ids(wording: Wording, n: int, part: int, seed: int = 0) -> tuple[list[np.ndarray], list[int]]:
+def labelled_ids(codec: TextCodec, n: int, part: int, seed: int = 0) -> tuple[list[np.ndarray], list[int]]:
     drawn = labelled_reviews(n, part, seed)
-    return [_ids(wording, review.words) for review in drawn], [review.label for review in drawn]
+    return [_ids(codec, review.words) for review in drawn], [review.label for review in drawn]
 
 
 def pair_ids(
-    wordings: tuple[Wording, Wording], n: int, part: int, seed: int = 0, epoch: int = 0
+    codecs: tuple[TextCodec, TextCodec], n: int, part: int, seed: int = 0, epoch: int = 0
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     drawn = pairs().sample(n, seed_of(part, seed, epoch))
-    sources = [_ids(wordings[0], pair.english) for pair in drawn]
-    return sources, [_ids(wordings[1], pair.french) for pair in drawn]
+    sources = [_ids(codecs[0], pair.english) for pair in drawn]
+    return sources, [_ids(codecs[1], pair.french) for pair in drawn]
 
 
-def _ids(wording: Wording, words: tuple[str, ...]) -> np.ndarray:
-    return np.array(wording.tokenizer.encode_pieces(words), dtype=np.int32)
+def _ids(codec: TextCodec, words: tuple[str, ...]) -> np.ndarray:
+    return np.array(codec.tokenizer.encode_pieces(words), dtype=np.int32)

@@ -2,82 +2,97 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import autograd.functional as F
 from minitransformer.app.data import ClassifierBatches, LabelledDocuments, read_labelled
-from minitransformer.app.tasks import builtin, measures
-from minitransformer.app.tasks.modelling import objective_of
-from minitransformer.app.tasks.recipes import Recipe
-from minitransformer.app.tasks.runs import Task, built, wordings_of
+from minitransformer.app.tasks import builtin, measures, recipes
+from minitransformer.app.tasks.objectives import OBJECTIVES, objective_name
+from minitransformer.app.tasks.options import DataOptions, TrainingOptions
 from minitransformer.app.tasks.sources import columns, cut_note, digest, hold_back, ids_of, source_name, tokenizer_for
-from minitransformer.app.tasks.trained import Trained, setting
-from minitransformer.app.tasks.wording import Wording
+from minitransformer.app.tasks.task import Task
+from minitransformer.app.tasks.text_codec import TextCodec
+from minitransformer.app.tasks.trained import Trained, codecs_of, former_run, open_model, setting
 from minitransformer.app.training.checkpoints import Checkpoint, CheckpointError
-from minitransformer.errors import UserError
+from minitransformer.errors import UserError, make_or_refuse
 from minitransformer.models import Classifier
 
 
-def task(recipe: Recipe, options: Any, former: Checkpoint | None, base: Trained | None) -> Task:
-    """base: the language model whose head is swapped; None trains from scratch.
-    options: data, valid, label_column, text_column, pooling, quiet_start, word_dropout, layer_rate, tokenizer,
-    vocabulary, dict, sentencepiece, seed"""
-    seed, rows = options.seed, recipe.batch
-    wording = wordings_of(former)["text"] if former else base.wordings["text"] if base else None
-    if options.data is None:
-        wording = wording or builtin.review_wording()
-        if wording.style != "en":
+@dataclass(frozen=True)
+class FinetuneOptions(TrainingOptions):
+    base: str | None = None  # the run of a language model whose head is swapped
+    scratch: bool = False  # without one, from random weights
+    pooling: str | None = None  # what the head reads; None: as the language model was trained
+
+
+def base_of(options: FinetuneOptions) -> Trained | None:
+    """The language model to start from, if any."""
+    return None if options.scratch else open_model(options.base, "LanguageModel", ", or add --scratch to do without")
+
+
+def task(options: FinetuneOptions, base: Trained | None, classifier: type[Classifier] = Classifier) -> Task:
+    """base: what base_of gave; classifier: the kind of model to train"""
+    recipe = recipes.choose(recipes.FINETUNE, options, "there is no room for a word")
+    former = former_run(options.out, options.resume, "Classifier")
+    options.check(based="give them to pretrain, or add --scratch" if base else "")
+    seed, rows, source = options.seed, recipe.batch, options.data
+    codec = codecs_of(former)["text"] if former else base.codecs["text"] if base else None
+    if source.path is None:
+        codec = codec or builtin.review_codec()
+        if codec.style != "en":
             raise UserError(
                 f"the language model was not trained on {builtin.NAME}: give labelled data of your own (a .tsv, .csv, "
                 ".jsonl or .spm file)"
             )
         names: tuple[str, ...] = builtin.LABELS
-        documents, labels = builtin.labelled_ids(wording, recipe.texts, builtin.LABELLED, seed)
-        held, held_labels = builtin.labelled_ids(wording, builtin.VALIDATION_TEXTS, builtin.VALIDATION)
+        documents, labels = builtin.labelled_ids(codec, recipe.texts, builtin.LABELLED, seed)
+        held_back, held_labels = builtin.labelled_ids(codec, builtin.VALIDATION_TEXTS, builtin.VALIDATION)
     else:
-        data = labelled(options.data, options, names_of(former) if former else None)
+        data = labelled(source.path, source, names_of(former) if former else None)
         names, texts, labels = data.names, data.texts, data.labels
-        if options.valid is not None:
-            other = labelled(options.valid, options, names)
+        if source.valid is not None:
+            other = labelled(source.valid, source, names)
             held_texts, held_labels = other.texts, other.labels
         else:
-            parts = hold_back(list(zip(texts, labels, strict=True)), options.data)
+            parts = hold_back(list(zip(texts, labels, strict=True)), source.path)
             (texts, labels), (held_texts, held_labels) = (map(list, zip(*part, strict=True)) for part in parts)
-        wording = wording or Wording(tokenizer_for(texts, options))
-        documents = ids_of(wording, texts, options.data)
-        held = ids_of(wording, held_texts, options.valid or options.data)
+        codec = codec or TextCodec(tokenizer_for(texts, source.path, options.words))
+        documents = ids_of(codec, texts, source.path)
+        held_back = ids_of(codec, held_texts, source.valid or source.path)
     if len(names) < 2:
-        raise UserError(f"{options.data}: every text has the label {names[0]!r}; give texts of at least two classes")
-    model = _model(recipe, options, base, wording, len(names))
+        raise UserError(f"{source.path}: every text has the label {names[0]!r}; give texts of at least two classes")
+    head = {"n_classes": len(names), "pooling": options.pooling or _pooling(base), "seed": seed}
+    if base is None:
+        model = make_or_refuse(classifier, recipe.model, vocab_size=codec.tokenizer.vocab_size, **head)
+    else:
+        dropout = options.sizes.get("dropout")
+        model = make_or_refuse(classifier.from_language_model, base.model, dropout=dropout, **head)
     max_len = model.config.max_len
-    validation = ClassifierBatches(held, held_labels, max_len=max_len, rows=64, shuffle=False)
-    lost = {"word_dropout": options.word_dropout} if options.word_dropout else {}
-    slowed = {"layer_rate": options.layer_rate} if options.layer_rate else {}
-    hidden = wording.tokenizer.specials.get("[MASK]", wording.tokenizer.oov)
-    batches = built(ClassifierBatches, documents, labels, max_len=max_len, rows=rows, seed=seed, hidden=hidden, **lost)
-    settings = {"task": "finetune", "data": source_name(options.data), "preset": options.preset, "labels": [*names]}
-    settings |= {"batch": rows, "texts": digest(documents), "held back": digest(held)}
+    validation = ClassifierBatches(held_back, held_labels, max_len=max_len, rows=64, shuffle=False)
+    settings: dict[str, Any] = {
+        "task": "finetune",
+        "data": source_name(source.path),
+        "preset": options.preset,
+        "labels": [*names],
+    }
+    settings |= {"batch": rows, "texts": digest(documents), "held back": digest(held_back)}
     return Task(
+        recipe=recipe,
         model=model,
-        batches=batches,
+        batches=make_or_refuse(ClassifierBatches, documents, labels, max_len=max_len, rows=rows, seed=seed),
         loss_of=_loss,
         evaluate=lambda model: measures.classifier_scores(model, validation.epoch()),
-        wordings={"text": wording},
-        settings=settings | lost | slowed,
-        rates={} if options.layer_rate is None else {"base.encoder.": options.layer_rate},
+        codecs={"text": codec},
+        settings=settings,
+        starts_from=base.path if base else None,
         notes=cut_note(documents, max_len),
-        options={"perplexity": False, "monitor": "accuracy", "higher_is_better": True, "evaluate_every": None},
+        training={"perplexity": False, "monitor": "accuracy", "higher_is_better": True, "evaluate_every": None},
     )
 
 
-def _model(recipe: Recipe, options: Any, base: Trained | None, wording: Wording, n_classes: int) -> Classifier:
-    # the last word has read all others; where each has, their mean; where it was trained on a mean, the same one
-    usual = {"next": "last", "masked": "mean", "bag": "stream"}
-    pooling = options.pooling or usual[objective_of(base.model.config()) if base else "next"]
-    head = {"pooling": pooling, "seed": options.seed, "n_classes": n_classes}
-    if base is not None:
-        return built(Classifier.from_language_model, base.model, dropout=options.dropout, **head)
-    return built(Classifier, wording.tokenizer.vocab_size, quiet_start=options.quiet_start, **recipe.model | head)
+def _pooling(base: Trained | None) -> str:
+    return OBJECTIVES[objective_name(base.checkpoint) if base else "next"].pooling
 
 
 def _loss(model: Any, batch: Any) -> tuple[Any, dict[str, float]]:
@@ -86,9 +101,9 @@ def _loss(model: Any, batch: Any) -> tuple[Any, dict[str, float]]:
     return F.cross_entropy(logits, batch.labels), {"accuracy": right}
 
 
-def labelled(path: str, options: Any, names: tuple[str, ...] | None) -> LabelledDocuments:
+def labelled(path: str, source: DataOptions, names: tuple[str, ...] | None) -> LabelledDocuments:
     """Texts with their classes."""
-    return built(read_labelled, path, labels=names, **columns(options))
+    return make_or_refuse(read_labelled, path, labels=names, **columns(source))
 
 
 def names_of(checkpoint: Checkpoint) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +19,21 @@ from minitransformer.app.data import (
 from minitransformer.app.language import detokenize, pairs, reviews
 from minitransformer.app.tasks import builtin, measures
 from minitransformer.app.tasks.classifying import labelled, names_of
-from minitransformer.app.tasks.modelling import batches_for, objective_of
-from minitransformer.app.tasks.runs import built
+from minitransformer.app.tasks.objectives import OBJECTIVES, Objective, objective_name
+from minitransformer.app.tasks.options import DataOptions
 from minitransformer.app.tasks.sources import columns, cut_texts, ids_of
 from minitransformer.app.tasks.trained import Trained, setting
 from minitransformer.app.tasks.translating import encode_pairs, translations
 from minitransformer.app.training.checkpoints import CheckpointError
+from minitransformer.errors import make_or_refuse
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    data: DataOptions = DataOptions()
+    texts: int = 1000  # fresh built-in ones, where there are no data
+    seed: int = 0  # of these
+    beam: int = 1  # of a translator; 1: greedy
 
 
 @dataclass(frozen=True)
@@ -34,34 +44,40 @@ class Evaluation:
     values: dict[str, Any]
 
 
-def evaluation(trained: Trained, options: Any) -> Evaluation:
-    """options: data, texts, seed, beam, text_column, label_column"""
-    kinds = {"LanguageModel": _language_model, "Classifier": _classifier, "Translator": _translator}
-    if trained.kind not in kinds:
-        raise CheckpointError(trained.path, f"holds a {trained.kind}", "it cannot be evaluated by a command yet")
-    if options.data is None and not trained.builtin:
+def evaluation(
+    trained: Trained, options: EvaluateOptions, objectives: Mapping[str, Objective] = OBJECTIVES
+) -> Evaluation:
+    """objectives: that a language model may have been trained with"""
+    if options.data.path is None and not trained.builtin:
         found = f"was not trained on {builtin.NAME}"
         raise CheckpointError(trained.path, found, "give it data of its own: minitransformer evaluate DATA --model RUN")
-    return kinds[trained.kind](trained, options)
+    if trained.kind == "Classifier":
+        return _classifier(trained, options)
+    if trained.kind == "Translator":
+        return _translator(trained, options)
+    name = objective_name(trained.checkpoint)
+    if trained.kind != "LanguageModel" or name not in objectives:
+        raise CheckpointError(trained.path, f"holds a {trained.kind}", "it cannot be evaluated by a command yet")
+    return _language_model(trained, options, objectives[name])
 
 
-def _data_line(options: Any, count: int, what: str) -> tuple[str, str]:
-    source = f"{builtin.NAME}, fresh (seed {options.seed})" if options.data is None else options.data
+def _data_line(options: EvaluateOptions, count: int, what: str) -> tuple[str, str]:
+    source = options.data.path or f"{builtin.NAME}, fresh (seed {options.seed})"
     return "data", f"{count:,} {what} of {source}"
 
 
-def _language_model(trained: Trained, options: Any) -> Evaluation:
-    wording, exact = trained.wordings["text"], None
-    if options.data is None:
+def _language_model(trained: Trained, options: EvaluateOptions, objective: Objective) -> Evaluation:
+    codec, exact, source = trained.codecs["text"], None, options.data
+    if source.path is None:
         drawn = reviews().sample(options.texts, builtin.seed_of(builtin.TEST, options.seed))
-        documents = wording.tokenizer.encode_all(map(" ".join, drawn))
+        documents = codec.tokenizer.encode_all(map(" ".join, drawn))
         words = sum(len(review) + 1 for review in drawn)
         exact = -math.fsum(reviews().log_probability(review) for review in drawn) / words
     else:
-        documents = ids_of(wording, built(read_documents, options.data, **columns(options)), options.data)
+        documents = ids_of(codec, make_or_refuse(read_documents, source.path, **columns(source)), source.path)
+    if objective.rate is not None:
+        return _hidden_words(trained, options, objective, documents)
     max_len = trained.model.config.max_len
-    if objective_of(trained.model.config()) != "next":
-        return _hidden_words(trained, options, documents)
     batches = LanguageModelBatches(documents, max_len=max_len, rows=64, shuffle=False, windows=True)
     loss = measures.language_model_loss(trained.model, batches.epoch())["loss"]
     values: dict[str, Any] = {"texts": len(documents), "loss": loss, "perplexity": _exp(loss)}
@@ -74,34 +90,37 @@ def _language_model(trained: Trained, options: Any) -> Evaluation:
     return Evaluation(lines, values)
 
 
-def _hidden_words(trained: Trained, options: Any, documents: list[np.ndarray]) -> Evaluation:
-    """Masked words, or those of a bag: the ones hidden in epoch 0 of seed 0, so that figures can be compared."""
-    rate, config = setting(trained.checkpoint, "mask_rate"), trained.model.config()
+def _hidden_words(
+    trained: Trained, options: EvaluateOptions, objective: Objective, documents: list[np.ndarray]
+) -> Evaluation:
+    """Of the words hidden in epoch 0 of seed 0, so that figures can be compared."""
+    rate, max_len = setting(trained.checkpoint, "mask_rate"), trained.model.config.max_len
     rate = rate if isinstance(rate, float) and 0 < rate <= 1 else None
-    tokenizer, objective = trained.wordings["text"].tokenizer, objective_of(config)
-    batches = batches_for(objective, documents, tokenizer, rate, max_len=config["max_len"], rows=64, shuffle=False)
-    rate, how = batches.rate, "from both sides" if objective == "masked" else "from the others, wherever it stood"
+    tokenizer = trained.codecs["text"].tokenizer
+    batches = objective.batches(documents, tokenizer, rate, max_len=max_len, rows=64, shuffle=False)
     loss = measures.language_model_loss(trained.model, batches.epoch())["loss"]
     values: dict[str, Any] = {
-        "texts": len(documents), "mask_rate": rate, "hidden_word_loss": loss, "hidden_word_perplexity": _exp(loss),
+        "texts": len(documents), "mask_rate": batches.rate, "hidden_word_loss": loss,
+        "hidden_word_perplexity": _exp(loss),
     }  # fmt: skip
+    hidden = f"{batches.rate:.0%} of the words, the same ones each time; each to be found {objective.found}"
     lines = [
         _data_line(options, len(documents), "texts"),
-        ("hidden", f"{rate:.0%} of the words, the same ones each time; each to be found {how}"),
+        ("hidden", hidden),
         ("loss", f"{loss:.4f} nats a hidden word"),
         ("perplexity", f"{_exp(loss):.3f} a hidden word (not to be compared with that of next words)"),
     ]
-    _say_cut(lines, values, cut_texts(documents, config["max_len"]), config["max_len"], "texts")
+    _say_cut(lines, values, cut_texts(documents, max_len), max_len, "texts")
     return Evaluation(lines, values)
 
 
-def _classifier(trained: Trained, options: Any) -> Evaluation:
-    wording, names = trained.wordings["text"], names_of(trained.checkpoint)
-    if options.data is None:
-        documents, labels = builtin.labelled_ids(wording, options.texts, builtin.TEST, options.seed)
+def _classifier(trained: Trained, options: EvaluateOptions) -> Evaluation:
+    codec, names = trained.codecs["text"], names_of(trained.checkpoint)
+    if options.data.path is None:
+        documents, labels = builtin.labelled_ids(codec, options.texts, builtin.TEST, options.seed)
     else:
-        data = labelled(options.data, options, names)
-        documents, labels = ids_of(wording, data.texts, options.data), data.labels
+        data = labelled(options.data.path, options.data, names)
+        documents, labels = ids_of(codec, data.texts, options.data.path), data.labels
     max_len = trained.model.config.max_len
     batches = ClassifierBatches(documents, labels, max_len=max_len, rows=64, shuffle=False)
     scores = measures.classifier_scores(trained.model, batches.epoch())
@@ -116,31 +135,31 @@ def _classifier(trained: Trained, options: Any) -> Evaluation:
         ("always the same", f"{often:.1%}: the most frequent label for every text"),
     ]
     _say_cut(lines, values, cut_texts(documents, max_len), max_len, "texts")
-    if options.data is None:
+    if options.data.path is None:
         values["best_possible_accuracy"] = reviews().best_accuracy()
         lines.append(("best possible", f"{reviews().best_accuracy():.1%}: some reviews never commit themselves"))
     return Evaluation(lines, values)
 
 
-def _translator(trained: Trained, options: Any) -> Evaluation:
-    both = trained.wordings["source"], trained.wordings["target"]
-    if options.data is None:
+def _translator(trained: Trained, options: EvaluateOptions) -> Evaluation:
+    both = trained.codecs["source"], trained.codecs["target"]
+    if options.data.path is None:
         drawn = pairs().sample(options.texts, builtin.seed_of(builtin.TEST, options.seed))
         sources = [detokenize(pair.english) for pair in drawn]
         references = [detokenize(pair.french, "fr") for pair in drawn]
         accepted = [[detokenize(text, "fr") for text in pairs().translations(pair.english)] for pair in drawn]
     else:
         turned = setting(trained.checkpoint, "reverse") is True
-        given = read_pairs(options.data, source=int(turned), target=int(not turned))
+        given = read_pairs(options.data.path, source=int(turned), target=int(not turned))
         sources, references = [pair[0] for pair in given], [pair[1] for pair in given]
         # exactly right is what the model would write with the reference's words, its own capitals and spaces; a
         # reference with a word that it does not know it cannot write
         accepted = [[text if both[1].unknown(text) else both[1].decode(both[1].encode(text))] for text in references]
     sides = encode_pairs(both, list(zip(sources, references, strict=True)))
     max_len = trained.model.config.max_len
-    batches = built(TranslationBatches, *sides, max_len=max_len, rows=64, shuffle=False)
+    batches = make_or_refuse(TranslationBatches, *sides, max_len=max_len, rows=64, shuffle=False)
     loss = measures.translator_loss(trained.model, batches.epoch())["loss"]
-    found = translations(trained.model, trained.wordings, sources, beams=options.beam or 1, rows=64, cut=True)
+    found = translations(trained.model, trained.codecs, sources, beams=options.beam, rows=64, cut=True)
     written = [both[1].decode(ids) for ids in found]
     right = measures.exact_matches(written, accepted)
     lower = getattr(both[1].tokenizer, "lower", False) is True
@@ -160,7 +179,7 @@ def _translator(trained: Trained, options: Any) -> Evaluation:
     ]
     long = sum(len(source) >= max_len or len(target) >= max_len for source, target in zip(*sides, strict=True))
     _say_cut(lines, values, long, max_len, "pairs")
-    if options.data is None:
+    if options.data.path is None:
         floor = pairs().best_translation_loss()
         values["best_possible_loss"] = floor
         lines.append(("best possible", f"{floor:.4f} nats a word: what the English leaves open (exact entropy)"))

@@ -23,9 +23,9 @@ def language_model_loss(model: Any, batches: Iterable[Any]) -> dict[str, float]:
     return {"loss": total / words}
 
 
-def word_loss(model: Any, batch: Any, sample: Any = None) -> Any:
-    """A language model's loss, of the next words or of the hidden ones; with a sample, an estimate of it."""
-    return model.loss(batch.ids, batch.targets, ignore_index=batch.ignore, lengths=batch.lengths, sample=sample)
+def word_loss(model: Any, batch: Any) -> Any:
+    """A language model's loss, of the next words or of the hidden ones."""
+    return model.loss(batch.ids, batch.targets, ignore_index=batch.ignore, lengths=batch.lengths)
 
 
 def translator_loss(model: Any, batches: Iterable[Any]) -> dict[str, float]:

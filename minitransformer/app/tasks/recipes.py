@@ -3,11 +3,12 @@ two course labs prescribe."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from minitransformer.errors import UserError
-from minitransformer.presets import LAB, LAB_TRANSLATOR
+from minitransformer.app.tasks.options import TrainingOptions
+from minitransformer.config import LAB, LAB_TRANSLATOR, Config
+from minitransformer.errors import UserError, make_or_refuse
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Recipe:
     warmup_as_asked: bool = False  # else at most a tenth of the run, so that a short one gets anywhere
     cosine: bool = True  # falls to 0 at the last step; else the rate stays
     texts: int = 0
-    model: dict[str, Any] = field(default_factory=dict)
+    model: Config = Config()  # without a vocabulary, which comes from the data
 
     def check_warmup(self, total: int) -> None:
         if self.warmup_as_asked and self.warmup and self.warmup >= total:
@@ -36,54 +37,41 @@ class Recipe:
         return min(total for total in totals if total is not None)
 
 
-def _sizes(preset: dict[str, Any]) -> dict[str, Any]:
-    """A preset without its vocabulary, which comes from the data."""
-    return {name: value for name, value in preset.items() if not name.endswith(("vocab", "vocab_size"))}
-
-
-_SMALL = {"n_heads": 4, "dropout": 0.0, "norm_first": True}
+_SMALL = Config(d_model=96, n_heads=4, n_layers=2, n_encoder=2, n_decoder=2, d_ff=192, max_len=64, norm_first=True)
+_NO_WORDS: dict[str, Any] = {"vocab_size": None, "source_vocab": None, "target_vocab": None}
+_LAB, _LAB_TRANSLATOR = replace(LAB, **_NO_WORDS), replace(LAB_TRANSLATOR, **_NO_WORDS)
 
 PRETRAIN = {
-    "default": Recipe(
-        lr=3e-3, batch=16, steps=2000, warmup=100, texts=6400,
-        model=_SMALL | {"d_model": 96, "n_layers": 2, "d_ff": 192, "max_len": 64},
-    ),
-    "lab": Recipe(lr=3e-4, batch=16, epochs=2, clip=0.5, cosine=False, texts=50_000, model=_sizes(LAB)),
-}  # fmt: skip
+    "default": Recipe(lr=3e-3, batch=16, steps=2000, warmup=100, texts=6400, model=_SMALL),
+    "lab": Recipe(lr=3e-4, batch=16, epochs=2, clip=0.5, cosine=False, texts=50_000, model=_LAB),
+}
 FINETUNE = {
-    "default": Recipe(lr=1e-3, batch=16, epochs=10, warmup=20, texts=1000, model=PRETRAIN["default"].model),
-    "lab": Recipe(lr=1e-4, batch=8, epochs=15, clip=0.5, cosine=False, texts=1600, model=_sizes(LAB)),
+    "default": Recipe(lr=1e-3, batch=16, epochs=10, warmup=20, texts=1000, model=_SMALL),
+    "lab": Recipe(lr=1e-4, batch=8, epochs=15, clip=0.5, cosine=False, texts=1600, model=_LAB),
 }
 TRANSLATOR = {
-    "default": Recipe(
-        lr=3e-3, batch=32, steps=900, warmup=100, texts=6400,
-        model=_SMALL | {"d_model": 96, "n_encoder": 2, "n_decoder": 2, "d_ff": 192, "max_len": 32},
-    ),
-    "lab": Recipe(lr=1e-3, batch=64, epochs=10, clip=None, cosine=False, texts=50_000, model=_sizes(LAB_TRANSLATOR)),
-}  # fmt: skip
+    "default": Recipe(lr=3e-3, batch=32, steps=900, warmup=100, texts=6400, model=replace(_SMALL, max_len=32)),
+    "lab": Recipe(lr=1e-3, batch=64, epochs=10, clip=None, cosine=False, texts=50_000, model=_LAB_TRANSLATOR),
+}
 
 
-def choose(recipes: dict[str, Recipe], options: Any) -> Recipe:
-    """The preset that was asked for, with whatever else was asked for on top. Steps or epochs replace both."""
+def choose(recipes: dict[str, Recipe], options: TrainingOptions, short: str) -> Recipe:
+    """The preset that was asked for, with whatever else was asked for on top. Steps or epochs replace both.
+    short: why a single position is not enough"""
     recipe = recipes[options.preset]
     if options.steps is not None or options.epochs is not None:
         recipe = replace(recipe, steps=options.steps, epochs=options.epochs)
-    names = ("lr", "batch", "minutes", "texts", "clip", "warmup")
-    recipe = replace(recipe, **{n: getattr(options, n) for n in names if getattr(options, n, None) is not None})
-    recipe = replace(recipe, warmup_as_asked=getattr(options, "warmup", None) is not None)
+    asked = {name: getattr(options, name) for name in ("lr", "batch", "minutes", "texts", "clip", "warmup")}
+    recipe = replace(recipe, **{name: value for name, value in asked.items() if value is not None})
+    recipe = replace(recipe, warmup_as_asked=options.warmup is not None)
     if recipe.steps is not None:
-        recipe.check_warmup(recipe.steps)  # now, not when a long text has been read
-    sizes = {n: getattr(options, n) for n in SIZES if getattr(options, n, None) is not None}
-    layers = sizes.pop("n_layers", None)
-    if layers is not None:
-        sizes |= {name: layers for name in recipe.model if name in ("n_layers", "n_encoder", "n_decoder")}
-    model = recipe.model | sizes
-    if model["d_model"] % model["n_heads"]:
-        raise UserError(f"--width {model['d_model']} cannot be shared by --heads {model['n_heads']}: choose a multiple")
-    if model["d_model"] % 2:
-        raise UserError(f"--width {model['d_model']}: choose an even number, for the positions come in pairs")
+        recipe.check_warmup(recipe.steps)  # at once, not when a long text has been read
+    width, heads = (options.sizes.get(name, getattr(recipe.model, name)) for name in ("d_model", "n_heads"))
+    if width % heads:
+        raise UserError(f"--d-model {width} cannot be shared by --n-heads {heads}: choose a multiple")
+    model = make_or_refuse(replace, recipe.model, **options.sizes)
+    if model.d_model % 2 and model.positions == "sinusoidal":
+        raise UserError(f"--d-model {model.d_model}: choose an even number, for the positions come in pairs")
+    if model.max_len < 2:
+        raise UserError(f"--max-len 1: {short}; give at least 2")
     return replace(recipe, model=model)
-
-
-# the models' names for what the command line calls --width, --heads, --layers, --ff, --max-len and so on
-SIZES = ("d_model", "n_heads", "n_layers", "d_ff", "max_len", "dropout", "activation", "norm_first", "tie_weights")

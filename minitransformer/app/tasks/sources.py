@@ -12,12 +12,13 @@ import numpy as np
 
 from minitransformer.app.data import LabTokenizer, PieceTokenizer, Tokenizer, WordTokenizer
 from minitransformer.app.progress import counted
-from minitransformer.app.tasks.runs import built
-from minitransformer.app.tasks.wording import Wording
-from minitransformer.errors import UserError
+from minitransformer.app.tasks.options import DataOptions, TokenizerOptions
+from minitransformer.app.tasks.text_codec import TextCodec
+from minitransformer.errors import UserError, make_or_refuse
 
 HELD_BACK = 0.05  # of a file without a validation file of its own, at most HELD_BACK_MOST documents
 HELD_BACK_MOST = 500
+VOCABULARY = 8000  # words or pieces at most, unless told otherwise
 LONG = 3_000_000  # letters, from which a vocabulary is not found at once
 
 
@@ -29,9 +30,9 @@ def in_pieces(path: str) -> bool:
     return path.endswith(".spm")
 
 
-def columns(options: Any) -> dict[str, Any]:
-    """Where a table has its texts and labels, for the readers of `text`; numbers count from 0, without a header."""
-    names = {"text": options.text_column, "label": getattr(options, "label_column", None)}
+def columns(source: DataOptions) -> dict[str, Any]:
+    """Where a table has its texts and labels, for the readers; numbers count from 0, without a header."""
+    names = {"text": source.text_column, "label": source.label_column}
     given = {name: value for name, value in names.items() if value is not None}
     numbers = {name: int(value) for name, value in given.items() if value.isdecimal()}
     if len(given) > len(numbers) > 0:
@@ -39,15 +40,15 @@ def columns(options: Any) -> dict[str, Any]:
     return given | numbers | {"header": not numbers}
 
 
-def ids_of(wording: Wording, texts: Sequence[str], path: str) -> list[np.ndarray]:
+def ids_of(codec: TextCodec, texts: Sequence[str], path: str) -> list[np.ndarray]:
     """The ids of each text of a file, as the model's user would have them."""
     shown = counted(texts, f"cutting {path}")
     if not in_pieces(path):
-        return [np.array(wording.encode(text), dtype=np.int32) for text in shown]
-    ids = wording.tokenizer.encode_all(shown, in_pieces=True)
+        return [np.array(codec.encode(text), dtype=np.int32) for text in shown]
+    ids = codec.tokenizer.encode_all(shown, in_pieces=True)
     unknown = sum(int((row == Tokenizer.oov).sum()) for row in ids)
     if 2 * unknown > sum(map(len, ids)):
-        kind = wording.tokenizer.kind
+        kind = codec.tokenizer.kind
         raise UserError(
             f"{path}: most of its pieces are unknown to the tokenizer ({kind}); give text, or one that fits"
         )
@@ -64,31 +65,36 @@ def hold_back(documents: list[Any], path: str) -> tuple[list[Any], list[Any]]:
     return kept, [documents[number] for number in sorted(chosen)]
 
 
-def tokenizer_for(texts: Sequence[str], options: Any, specials: Sequence[str] = ()) -> Tokenizer:
+def tokenizer_for(texts: Sequence[str], path: str, words: TokenizerOptions, specials: Sequence[str] = ()) -> Tokenizer:
     """A tokenizer for a file: the labs' dictionary where one is given or the text is in its pieces, else a
     sentencepiece model that is given, else one learnt from the text."""
-    if in_pieces(options.data):
-        beside = os.path.join(os.path.dirname(options.data), "dict.txt")
-        dictionary = options.dict or beside
-        if options.dict is None and not os.path.exists(beside):
-            raise UserError(f"{options.data}: text in pieces needs their dictionary; give --dict dict.txt")
-        return built(LabTokenizer.from_files, dictionary, options.sentencepiece, extra_specials=specials)
-    if options.dict is not None:
-        if options.sentencepiece is None:
-            raise UserError(f"--dict numbers pieces, but {options.data} is text: give --sentencepiece FILE to cut it")
-        return built(LabTokenizer.from_files, options.dict, options.sentencepiece, extra_specials=specials)
-    if options.sentencepiece is not None:
-        return built(PieceTokenizer.from_file, options.sentencepiece, extra_specials=specials)
-    return trained_tokenizer(texts, options.tokenizer, options.vocabulary, specials)
+    if in_pieces(path):
+        beside = os.path.join(os.path.dirname(path), "dict.txt")
+        if words.dict is None and not os.path.exists(beside):
+            raise UserError(f"{path}: text in pieces needs their dictionary; give --dict dict.txt")
+        return make_or_refuse(
+            LabTokenizer.from_files, words.dict or beside, words.sentencepiece, extra_specials=specials
+        )
+    if words.dict is not None:
+        if words.sentencepiece is None:
+            raise UserError(f"--dict numbers pieces, but {path} is text: give --sentencepiece FILE to cut it")
+        return make_or_refuse(LabTokenizer.from_files, words.dict, words.sentencepiece, extra_specials=specials)
+    if words.sentencepiece is not None:
+        return make_or_refuse(PieceTokenizer.from_file, words.sentencepiece, extra_specials=specials)
+    return trained_tokenizer(texts, words, "pieces", specials)
 
 
-def trained_tokenizer(texts: Sequence[str], kind: str, vocabulary: int, specials: Sequence[str] = ()) -> Tokenizer:
+def trained_tokenizer(
+    texts: Sequence[str], words: TokenizerOptions, usual: str, specials: Sequence[str] = ()
+) -> Tokenizer:
+    """usual: the kind, words or pieces, unless one was asked for"""
+    kind, vocabulary = words.tokenizer or usual, words.vocabulary or VOCABULARY
     length = sum(map(len, texts))
     if length > LONG:
         print(f"choosing {kind} from {length / 1e6:.0f} million letters ...", file=sys.stderr, flush=True)
     if kind == "words":
-        return built(WordTokenizer.train, texts, max_size=vocabulary, lower=True, extra_specials=specials)
-    return built(PieceTokenizer.train, texts, vocab_size=vocabulary, extra_specials=specials)
+        return make_or_refuse(WordTokenizer.train, texts, max_size=vocabulary, lower=True, extra_specials=specials)
+    return make_or_refuse(PieceTokenizer.train, texts, vocab_size=vocabulary, extra_specials=specials)
 
 
 def cut_texts(documents: Iterable[Any], max_len: int) -> int:

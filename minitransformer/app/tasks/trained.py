@@ -1,4 +1,4 @@
-"""Finding and opening a checkpoint for use."""
+"""Finding and opening a checkpoint: to use its model, to start from it, or to resume its run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from minitransformer.app.tasks.runs import NAMES, check_kind, wordings_of
-from minitransformer.app.tasks.wording import Wording
+from minitransformer.app.tasks.text_codec import TextCodec
 from minitransformer.app.training.checkpoints import Checkpoint, CheckpointError, RunFolder, load_model
 from minitransformer.errors import UserError
+from minitransformer.models import Model
 
+NAMES = {
+    "LanguageModel": "a language model", "Classifier": "a classifier", "Translator": "a translator", "Bert": "a BERT"
+}  # fmt: skip
 # kind of model → the command that makes one, and the folder it goes to unless told otherwise
 COMMANDS = {"LanguageModel": "pretrain", "Classifier": "finetune", "Translator": "train-translator"}
 FOLDERS = {"LanguageModel": "runs/pretrain", "Classifier": "runs/finetune", "Translator": "runs/translator"}
@@ -22,7 +25,7 @@ class Trained:
 
     model: Any
     checkpoint: Checkpoint
-    wordings: dict[str, Wording]
+    codecs: dict[str, TextCodec]
 
     @property
     def path(self) -> str:
@@ -30,7 +33,7 @@ class Trained:
 
     @property
     def kind(self) -> str:
-        return self.checkpoint.model["kind"]
+        return self.model.kind
 
     @property
     def builtin(self) -> bool:
@@ -63,20 +66,58 @@ def open_model(path: str | None, kind: str | None, extra: str = "", which: str =
     elif not os.path.exists(path):
         raise UserError(f"{path}: no such run or checkpoint; name the folder of a run, or a step-*.json file in one")
     model, checkpoint = load_model(path, which)
-    found = checkpoint.model["kind"]
     if kind is not None:
         check_kind(checkpoint, kind, f"make one with `minitransformer {COMMANDS[kind]}`, or name another run")
-    wordings = wordings_of(checkpoint)
-    if wordings.keys() != ({"source", "target"} if found == "Translator" else {"text"}):
+    codecs = codecs_of(checkpoint)
+    if codecs.keys() != ({"source", "target"} if model.kind == "Translator" else {"text"}):
         raise CheckpointError(checkpoint.path, "holds the tokenizers of another task", "name another run")
-    _check_vocabulary(checkpoint, wordings)
-    return Trained(model, checkpoint, wordings)
+    _check_vocabulary(checkpoint, codecs)
+    return Trained(model, checkpoint, codecs)
 
 
-def _check_vocabulary(checkpoint: Checkpoint, wordings: dict[str, Wording]) -> None:
+def former_run(folder: str, resume: bool, kind: str) -> Checkpoint | None:
+    """The latest checkpoint of a run to resume; None for a new run, which needs a folder without one.
+    kind: of the model that is trained"""
+    if not folder:
+        raise UserError("--out: name a folder")
+    run = RunFolder(folder)
+    steps = run.steps() if os.path.isdir(folder) or not os.path.exists(folder) else []
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise UserError(f"--out {folder}: this is a file; name a folder")
+    if not resume and steps:
+        raise CheckpointError(
+            folder,
+            f"already holds a run of {steps[-1]:,} steps",
+            f"add --resume to go on with it, --out DIR to train elsewhere, or remove it (rm -r {folder})",
+        )
+    if not resume:
+        return None
+    former = run.latest()
+    check_kind(former, kind, "name the run of such a one with --out, or omit --resume")
+    return former
+
+
+def check_kind(checkpoint: Checkpoint, kind: str, advice: str) -> None:
+    """Of a model that must be `kind`, or made of it."""
+    found = checkpoint.model["kind"]
+    if found in Model.kinds:
+        found = Model.kinds[found].kind
+    if found != kind:
+        raise CheckpointError(checkpoint.path, f"holds {NAMES.get(found, found)}, not {NAMES[kind]}", advice)
+
+
+def codecs_of(checkpoint: Checkpoint) -> dict[str, TextCodec]:
+    """The tokenizers inside a checkpoint, by the side they serve: "text", or "source" and "target"."""
+    packed = checkpoint.tokenizer
+    if not isinstance(packed, dict) or not packed:
+        raise CheckpointError(checkpoint.path, "holds no tokenizer", "name a checkpoint made by a command of ours")
+    return {str(side): TextCodec.unpack(one, checkpoint.path) for side, one in packed.items()}
+
+
+def _check_vocabulary(checkpoint: Checkpoint, codecs: dict[str, TextCodec]) -> None:
     names = {"text": "vocab_size", "source": "source_vocab", "target": "target_vocab"}
-    for side, wording in wordings.items():
+    for side, codec in codecs.items():
         size = checkpoint.model["config"].get(names[side])
-        if wording.tokenizer.vocab_size != size:
-            found = f"its tokenizer has {wording.tokenizer.vocab_size} words and its model {size}"
+        if codec.tokenizer.vocab_size != size:
+            found = f"its tokenizer has {codec.tokenizer.vocab_size} words and its model {size}"
             raise CheckpointError(checkpoint.path, found, "restore it from a copy")

@@ -25,8 +25,8 @@ def test_every_figure_and_record_is_there_and_none_is_forgotten():
 
 def test_a_table_is_put_where_the_page_asks_for_it(tmp_path):
     curve = {"tokens": [1e6, 5.2e6], "perplexity": [300.0, 99.6]}
-    facts = {"command": "minitransformer pretrain x", "curve": curve, "cpu_minutes": [1.0, 98.4]}
-    (tmp_path / "pretraining.json").write_text(json.dumps({"runs": {"a | b": facts}}))
+    summary = {"command": "minitransformer pretrain x", "curve": curve, "cpu_minutes": [1.0, 98.4]}
+    (tmp_path / "pretraining.json").write_text(json.dumps({"runs": {"a | b": summary}}))
     text = "before\n<!-- pretraining -->\nold\n<!-- end -->\n\n<!-- pretraining commands -->\n<!-- end -->\nafter\n"
     filled = page.filled(text, tmp_path)
     assert "old" not in filled and "| a   b | 5.2 M | 98 | 100 |\n<!-- end -->" in filled

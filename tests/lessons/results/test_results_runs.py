@@ -1,11 +1,11 @@
 """The results' trainings and reports, on a few sentences and a few steps."""
 
-import argparse
 import json
 import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 import kernels
-from lessons.results import experiments, faulty, films, page, pretraining, runs, transfer, translation
+from lessons.results import experiments, faulty, films, page, pretraining, runs, train, transfer, translation
 from lessons.results.runs import Run
+from minitransformer.app.cli.main import parser_for
 from minitransformer.errors import UserError
 
-TINY = "--width 16 --heads 2 --layers 1 --ff 16 --batch 8"
+TINY = "--d-model 16 --n-heads 2 --n-layers 1 --d-ff 16 --batch 8"
 WORDS = "the cat sees a dog near red house and little tree under old bridge with green bird".split()  # noqa: SIM905
 ROOT = Path(__file__).parents[3]
 
@@ -116,14 +117,11 @@ def test_every_command_of_every_experiment_is_understood():
     """--help of its command knows every option; folders and names are each used once."""
     every = [run for group in experiments.EXPERIMENTS.values() for run in group]
     assert len({run.name for run in every}) == len(every)
-    from minitransformer.app.cli import finetune, pretrain, train_translator
-
+    commands = {"minitransformer": {}, "lessons.results.train": train.COMMANDS}
     for run in every:
-        words = run.training({"data": "D", "runs": "R"})
-        module = {"pretrain": pretrain, "finetune": finetune, "train-translator": train_translator}[words[0]]
-        parser = argparse.ArgumentParser(exit_on_error=False)
-        module.add_arguments(parser)
-        parser.parse_args(words[1:])
+        places = {"data": "D", "runs": "R"}
+        for words in (run.training(places), *run.measuring(places).values()):
+            parser_for(words[0], instead=commands[run.module]).parse_args(words[1:])
 
 
 # ---------------------------------------------------------------------------------------------------- the command line
@@ -162,9 +160,9 @@ def test_pretraining(places, tmp_path, monkeypatch, capsys):
     runs.train(run, places)
     capsys.readouterr()
     printed, record = report(pretraining, places, tmp_path, capsys)
-    facts = record["runs"]["a model"]
-    assert len(facts["curve"]["perplexity"]) == len(facts["cpu_minutes"]) == 5
-    assert facts["cpu_minutes"] == sorted(facts["cpu_minutes"]) and "perplexity" in printed
+    summary = record["runs"]["a model"]
+    assert len(summary["curve"]["perplexity"]) == len(summary["cpu_minutes"]) == 5
+    assert summary["cpu_minutes"] == sorted(summary["cpu_minutes"]) and "perplexity" in printed
 
 
 def test_figures_stay_when_the_models_are_gone(places, tmp_path, monkeypatch, capsys):
@@ -239,7 +237,7 @@ def test_films(places, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     printed, record = report(films, places, tmp_path, capsys)
     assert record["naive_bayes"] == {"8": 1, "20": 1}  # one word tells
-    assert [len(facts["accuracy"]) for facts in record["groups"]["pretrained"].values()] == [2, 2]
+    assert [len(summary["accuracy"]) for summary in record["groups"]["pretrained"].values()] == [2, 2]
     assert "20 labels, pretrained" in printed
     assert page.films(record).count("(2 seeds)") == 2 == printed.count("(2 seeds)")
     one = {"naive_bayes": {"8": 0.5, "20": 0.5}, "groups": {"a": {"8": {"accuracy": [0.75]}}}}
@@ -258,7 +256,10 @@ def test_naive_bayes_by_hand():
 def test_the_interval_over_seeds_is_students():
     mean, half = transfer.interval([0.7, 0.8, 0.9])
     assert mean == pytest.approx(0.8) and half == pytest.approx(4.303 * 0.1 / 3**0.5)
-    assert transfer.told([0.7, 0.8, 0.9]) == "80.0% ± 24.8%" and transfer.told([0.75]) == "75.0%, one seed"
+    assert (
+        transfer.accuracy_text([0.7, 0.8, 0.9]) == "80.0% ± 24.8%"
+        and transfer.accuracy_text([0.75]) == "75.0%, one seed"
+    )
 
 
 def test_translation(places, tmp_path, monkeypatch, capsys):
@@ -268,18 +269,18 @@ def test_translation(places, tmp_path, monkeypatch, capsys):
     runs.train(run, places)
     capsys.readouterr()
     printed, record = report(translation, places, tmp_path, capsys)
-    facts = record["runs"]["tiny"]
-    assert [said["english"] for said in facts["sentences"] if said["trained_on"]] == ["She is so mean."]
-    assert facts["tokens_a_word"] == 1  # a model of words
-    assert len(facts["sentences"]) == 13 and "BLEU" in printed and "student" in facts["sentences"][0]["unknown"]
-    for look in facts["looks"]:
+    summary = record["runs"]["tiny"]
+    assert [said["english"] for said in summary["sentences"] if said["trained_on"]] == ["She is so mean."]
+    assert summary["tokens_a_word"] == 1  # a model of words
+    assert len(summary["sentences"]) == 13 and "BLEU" in printed and "student" in summary["sentences"][0]["unknown"]
+    for look in summary["looks"]:
         weights = np.array(look["weights"])
         assert weights.shape == (len(look["target"]), len(look["source"]))
         np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-3)  # five digits of each are kept
 
 
 def test_tokens_a_word_of_a_model_of_letters(places):
-    letters = SimpleNamespace(wordings={"target": SimpleNamespace(encode=list)})
+    letters = SimpleNamespace(codecs={"target": SimpleNamespace(encode=list)})
     texts = [french for _, french in translation.pairs("valid", places)]
     words = sum(len(text[:-1].split()) + 2 for text in texts)  # the full stop and the end count too
     assert translation.tokens_a_word(letters, places) == pytest.approx(sum(len(text) + 1 for text in texts) / words)
@@ -287,11 +288,11 @@ def test_tokens_a_word_of_a_model_of_letters(places):
 
 def test_faults_are_trained_once(places, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(faulty, "STEPS", 2)
-    monkeypatch.setattr(faulty, "SIZES", faulty.SIZES | {"d_model": 16, "n_heads": 2, "d_ff": 16})
+    monkeypatch.setattr(faulty, "SIZES", replace(faulty.SIZES, d_model=16, n_heads=2, d_ff=16))
     printed, record = report(faulty, places, tmp_path, capsys)
     assert list(record["faults"]) == list(faulty.FAULTS) and "mask after softmax" in printed
-    assert all(len(facts["losses"]) == 2 and len(facts["said"]) == 3 for facts in record["faults"].values())
-    first = {name: facts["losses"][0] for name, facts in record["faults"].items()}
+    assert all(len(summary["losses"]) == 2 and len(summary["said"]) == 3 for summary in record["faults"].values())
+    first = {name: summary["losses"][0] for name, summary in record["faults"].items()}
     assert (
         first["trained on the source"] != first["sound"] == first["unregistered weights"] != first["words not scaled"]
     )

@@ -30,6 +30,8 @@ class MaskedBatches(Batches[MaskedBatch]):
 
     A document without a single ordinary word there has nothing to hide, and is left out; `dropped` counts them."""
 
+    specials: tuple[str, ...] = ("[MASK]",)  # that the tokenizer must have
+
     def __init__(
         self,
         documents: Sequence[Ids],
@@ -48,7 +50,8 @@ class MaskedBatches(Batches[MaskedBatch]):
         check_max_len(max_len, 2)
         if not 0 < rate <= 1:
             raise ValueError(f"rate={rate}: give a part of the words, above 0 and at most 1")
-        tokenizer.special("[MASK]")  # a tokenizer without one is refused here, not at the first batch
+        for name in self.specials:
+            tokenizer.special(name)  # a tokenizer without it is refused here, not at the first batch
         self.documents, self.tokenizer, self.rate = documents, tokenizer, rate
         self.max_len, self.ignore = max_len, ignore
         starts = (with_start(document, max_len) for document in documents)

@@ -17,9 +17,9 @@ import numpy as np
 from minitransformer.app.data.batches.ordering import BUCKET_BATCHES, batch_order, padding_fraction
 from minitransformer.app.data.tokenizers.tokenizer import Tokenizer
 
-SOS, PAD, EOS, OOV = Tokenizer.sos, Tokenizer.pad, Tokenizer.eos, Tokenizer.oov
+SOS, PAD, EOS = Tokenizer.sos, Tokenizer.pad, Tokenizer.eos
 # Which numbers a generator of [seed, epoch, kind] is for; 0 would repeat those that order the batches, [seed, epoch].
-PAIRS, MASKS, WORD_DROPOUT = 1, 2, 3
+PAIRS, MASKS = 1, 2
 Ids = Sequence[int] | np.ndarray
 AnyBatch = TypeVar("AnyBatch")
 
@@ -157,10 +157,7 @@ class LanguageModelBatches(Batches[LanguageModelBatch]):
 
 
 class ClassifierBatches(Batches[ClassifierBatch]):
-    """`<sos>` and at most `max_len - 1` pieces, with the class of each document.
-
-    word_dropout  each piece is replaced by `hidden` with this probability, drawn anew each epoch: for training, so
-                  that no class hangs on a single word"""
+    """`<sos>` and at most `max_len - 1` pieces, with the class of each document."""
 
     def __init__(
         self,
@@ -172,15 +169,10 @@ class ClassifierBatches(Batches[ClassifierBatch]):
         tokens: int | None = None,
         seed: int = 0,
         shuffle: bool = True,
-        word_dropout: float = 0.0,
-        hidden: int = OOV,
         bucket_batches: int = BUCKET_BATCHES,
     ):
         super().__init__(rows=rows, tokens=tokens, seed=seed, shuffle=shuffle, bucket_batches=bucket_batches)
         check_max_len(max_len, 1)
-        if not 0 <= word_dropout < 1:
-            raise ValueError(f"word_dropout={word_dropout}: give a part of the words, from 0 to below 1")
-        self.word_dropout, self.hidden = word_dropout, hidden
         if len(documents) != len(labels):
             raise ValueError(f"{len(documents)} documents with {len(labels)} labels: give one label each")
         self.documents, self.max_len = documents, max_len
@@ -192,14 +184,7 @@ class ClassifierBatches(Batches[ClassifierBatch]):
 
     def build(self, index: np.ndarray, epoch: int = 0) -> ClassifierBatch:
         rows = [with_start(self.documents[number], self.max_len) for number in index]
-        if self.word_dropout:
-            rows = [self._dropped(row, int(number), epoch) for row, number in zip(rows, index, strict=True)]
         return ClassifierBatch(right_pad(rows, PAD), self._lengths[index], self.labels[index], index)
-
-    def _dropped(self, row: np.ndarray, number: int, epoch: int) -> np.ndarray:
-        """A generator of its own for each row: what it loses does not depend on its company."""
-        drawn = np.random.default_rng([self.seed, epoch, WORD_DROPOUT, number]).random(len(row) - 1)
-        return np.concatenate((row[:1], np.where(drawn < self.word_dropout, self.hidden, row[1:])))
 
 
 class TranslationBatches(Batches[TranslationBatch]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minitransformer.app.data.readers.lines import MAX_LINE_BYTES, Path, numbered_lines, require_some
-from minitransformer.app.data.readers.tables import Column, choose_format, iterate_records
+from minitransformer.app.data.readers.records import Column, choose_format, iterate_records
 from minitransformer.errors import DataError
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from minitransformer.app.data.readers.lines import MAX_LINE_BYTES, Path, numbered_lines, require_some
-from minitransformer.app.data.readers.tables import Column, Record, choose_format, iterate_records
+from minitransformer.app.data.readers.records import Column, Record, choose_format, iterate_records
 from minitransformer.errors import DataError, excerpt
 
 MAX_LABELS = 100  # more different labels than this means that the wrong column was read

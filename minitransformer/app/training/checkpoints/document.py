@@ -71,7 +71,12 @@ def decode(path: Path, raw: bytes) -> JsonObject:
         document = _renamed(document)
         document["training"] = _renamed(document.get("training"))
         if isinstance(model := document.get("model"), dict) and isinstance(model.get("config"), dict):
-            model["config"] = {n: v for n, v in model["config"].items() if n not in GONE or v is not GONE[n]}
+            config = model["config"]
+            used = [name for name in GONE if config.get(name, GONE[name]) is not GONE[name]]
+            if used:
+                found = f"was trained with {used[0]!r}, an experiment of version 0.1"
+                raise CheckpointError(path, found, "train it again, or use it with that version")
+            model["config"] = {name: value for name, value in config.items() if name not in GONE}
     _check_types(path, "", document, _FIELDS)
     _check_types(path, "arrays.", document["arrays"], _ARRAYS)
     _check_types(path, "model.", document["model"], _MODEL)

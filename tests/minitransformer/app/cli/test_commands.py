@@ -1,41 +1,13 @@
 """The commands that train and use models, end to end, each in a process of its own, with tiny settings."""
 
-import argparse
 import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
-
-TINY = ("--width", "16", "--heads", "2", "--layers", "1", "--ff", "16", "--batch", "4")
-WORDS = "the cat sees a dog near red house and little tree under old bridge with green bird".split()  # noqa: SIM905
-
-
-def start(folder, *arguments: str, backend: str = "numpy", **options) -> subprocess.Popen:
-    """On NumPy: nothing to compile, and small models need no more."""
-    environment = {**os.environ, "MINITRANSFORMER_BACKEND": backend}
-    command = [sys.executable, "-m", "minitransformer", *arguments]
-    return subprocess.Popen(
-        command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, **options,
-    )  # fmt: skip
-
-
-def command(folder, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess:
-    process = start(folder, *arguments)
-    out, error = process.communicate(stdin)
-    return subprocess.CompletedProcess(arguments, process.returncode, out, error)
-
-
-def succeeds(folder, *arguments: str, stdin: str = "") -> str:
-    result = command(folder, *arguments, stdin=stdin)
-    assert result.returncode == 0, result.stderr
-    assert "Traceback" not in result.stderr
-    return result.stdout
+from command_support import TINY, WORDS, command, start, succeeds
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +61,10 @@ def test_words_appear_while_the_text_is_written():
     """Each word is printed when it is known, not at the end."""
     from minitransformer.app.cli.generate import _Page
     from minitransformer.app.data import WordTokenizer
-    from minitransformer.app.tasks.wording import Wording
+    from minitransformer.app.tasks.text_codec import TextCodec
 
-    wording = Wording(WordTokenizer(["j'", "ai", "faim", "."], split="spaces"), "fr")
-    page, seen = _Page(wording), []
+    codec = TextCodec(WordTokenizer(["j'", "ai", "faim", "."], split="spaces"), "fr")
+    page, seen = _Page(codec), []
     for length in range(1, 5):
         page.show(list(range(4, 4 + length)))
         seen.append(page.shown)
@@ -111,33 +83,6 @@ def test_from_labelled_text_to_a_label(finetuned):
     assert "never seen: zebra" in note.stderr
 
 
-def test_a_sample_of_the_words_is_enough_to_learn_from_and_a_stopped_run_draws_the_same_ones(files, tmp_path):
-    options = ("--tokenizer", "words", "--steps", "10", "--max-len", "12", "--lr", "0.01", *TINY, "--out")
-    folder = tmp_path / "run"
-    sampled = ("pretrain", str(files / "text.txt"), "--sampled-words", "8", *options, str(folder))
-    succeeds(tmp_path, *sampled)
-    succeeds(tmp_path, "pretrain", str(files / "text.txt"), *options, str(tmp_path / "full"))
-    last = folder / "step-00000010.safetensors"
-    once = last.read_bytes()
-    assert once != (tmp_path / "full" / last.name).read_bytes()
-    losses = {}
-    for name in ("run", "full"):
-        report = succeeds(tmp_path, "evaluate", str(files / "text.txt"), "--model", name, "--json")
-        losses[name] = next(iter(json.loads(report).values()))["loss"]
-    assert losses["run"] < 2.9 and losses["full"] < 2.9  # log 23 = 3.1 is what knows nothing has
-    for path in (last, last.with_suffix(".json")):
-        path.unlink()
-    succeeds(tmp_path, *sampled, "--resume")
-    assert last.read_bytes() == once
-    for wrong, said in (("23", "fewer than all 23"), ("0", "from 1 on")):
-        result = command(tmp_path, *(wrong if word == "8" else word for word in sampled[:-1]), "elsewhere")
-        assert result.returncode == 2 and said in result.stderr and "Traceback" not in result.stderr
-    for more in (("--objective", "bag", "--norm-first"), ()):
-        data = (str(files / "text.txt"),) if more else ()
-        result = command(tmp_path, "pretrain", *data, "--sampled-words", "8", *more, "--out", "elsewhere")
-        assert result.returncode == 2 and "leave it away" in result.stderr
-
-
 def test_evaluate_a_classifier_and_a_language_model_on_files(finetuned):
     report = json.loads(succeeds(finetuned, "evaluate", "labelled.tsv", "--model", "runs/finetune", "--json"))
     (values,) = report.values()
@@ -149,7 +94,7 @@ def test_evaluate_a_classifier_and_a_language_model_on_files(finetuned):
 
 def test_from_pairs_to_a_printed_translation(files):
     """A language of 17 words, each with one translation: after a few hundred steps everything must be right."""
-    options = ("--steps", "250", "--lr", "0.01", "--width", "32", "--heads", "2", "--layers", "1", "--ff", "32")
+    options = ("--steps", "250", "--lr", "0.01", "--d-model", "32", "--n-heads", "2", "--n-layers", "1", "--d-ff", "32")
     out = succeeds(files, "train-translator", "pairs.tsv", "--batch", "16", "--max-len", "12", *options)
     assert "translator, 21 and 21 words" in out
     assert succeeds(files, "translate", "the cat sees") == "eht tac sees\n"
@@ -182,6 +127,7 @@ def test_from_pairs_to_a_printed_translation(files):
 def test_capitals_count_where_the_model_writes_them(files, tmp_path, monkeypatch):
     """Translations that are right but for their capitals: all of BLEU without regard to these, not all of it with."""
     from minitransformer.app.tasks import evaluating
+    from minitransformer.app.tasks.options import DataOptions
     from minitransformer.app.tasks.trained import open_model
 
     lines = (files / "pairs.tsv").read_text().title() + (files / "pairs.tsv").read_text()
@@ -189,9 +135,9 @@ def test_capitals_count_where_the_model_writes_them(files, tmp_path, monkeypatch
     options = ("--tokenizer", "pieces", "--vocabulary", "90", "--steps", "1", "--max-len", "60", *TINY)
     succeeds(tmp_path, "train-translator", "pairs.tsv", "--out", "run", *options)
     trained = open_model(str(tmp_path / "run"), "Translator")
-    target, references = trained.wordings["target"], [line.split("\t")[1] for line in lines.splitlines()]
+    target, references = trained.codecs["target"], [line.split("\t")[1] for line in lines.splitlines()]
     monkeypatch.setattr(evaluating, "translations", lambda *_, **__: [target.encode(r.lower()) for r in references])
-    asked = argparse.Namespace(data=str(tmp_path / "pairs.tsv"), beam=1)
+    asked = evaluating.EvaluateOptions(data=DataOptions(path=str(tmp_path / "pairs.tsv")))
     found = evaluating.evaluation(trained, asked)
     assert found.values["bleu_any_case"] == pytest.approx(100) and found.values["bleu"] < 60
     assert f"{found.values['bleu']:.1f} (100.0 if capitals do not count)" in dict(found.lines)["BLEU"]
@@ -251,11 +197,11 @@ def test_presets_have_the_labs_numbers():
 
     lab = PRETRAIN["lab"]
     assert (lab.lr, lab.batch, lab.epochs, lab.clip, lab.cosine) == (3e-4, 16, 2, 0.5, False)
-    assert lab.model["d_model"] == 200 and lab.model["n_layers"] == 4 and lab.model["max_len"] == 512
+    assert (lab.model.d_model, lab.model.n_layers, lab.model.max_len, lab.model.vocab_size) == (200, 4, 512, None)
     lab = FINETUNE["lab"]
     assert (lab.lr, lab.batch, lab.epochs, lab.clip) == (1e-4, 8, 15, 0.5)
     lab = TRANSLATOR["lab"]
-    assert (lab.lr, lab.batch, lab.epochs, lab.model["max_len"]) == (1e-3, 64, 10, 24)
+    assert (lab.lr, lab.batch, lab.epochs, lab.model.max_len) == (1e-3, 64, 10, 24)
 
 
 # ---------------------------------------------------------------------------------------------------- stopping

@@ -5,14 +5,12 @@ import shutil
 
 import numpy as np
 import pytest
-from test_commands import TINY, command
+from command_support import TINY, command
 from test_commands_errors import TEXT
 
 import kernels
 from minitransformer.app.cli.main import main
-from minitransformer.app.data import LanguageModelBatches, MaskedBatches, WordTokenizer
 from minitransformer.app.tasks import sources
-from minitransformer.app.tasks.modelling import predicted
 from minitransformer.app.tasks.trained import open_model
 from minitransformer.app.training.checkpoints import load_model
 
@@ -42,8 +40,8 @@ def test_a_base_of_the_built_in_language_reads_text_as_it_does_in_use(folder, ca
     trained = open_model("new", "LanguageModel", which="latest")
     (report,) = json.loads(does(capsys, "evaluate", "reviews.txt", "--model", "new", "--last", "--json")).values()
     assert report["loss"] == pytest.approx(trained.checkpoint.metrics["evaluation"]["loss"], rel=1e-6)
-    ids = sources.ids_of(trained.wordings["text"], ["I adore it"], "reviews.txt")
-    assert ids[0].tolist() == trained.wordings["text"].tokenizer.encode("i adore it .")
+    ids = sources.ids_of(trained.codecs["text"], ["I adore it"], "reviews.txt")
+    assert ids[0].tolist() == trained.codecs["text"].tokenizer.encode("i adore it .")
 
 
 def test_a_dictionary_without_its_model_cannot_cut_text(folder, capsys):
@@ -72,8 +70,8 @@ def test_words_of_texts_held_back_are_not_learnt(folder, capsys):
     for name, data in ("pretrain", "text.txt"), ("finetune", "labels.tsv"), ("train-translator", "pairs.tsv"):
         scratch = ["--scratch"] if name == "finetune" else []
         does(capsys, name, data, *scratch, *WORDS, "--epochs", "1", "--out", name)
-        for wording in open_model(name, None).wordings.values():
-            assert not {"zyzzyva", "quux"} & set(wording.tokenizer.pieces)
+        for codec in open_model(name, None).codecs.values():
+            assert not {"zyzzyva", "quux"} & set(codec.tokenizer.pieces)
 
 
 def test_resuming_with_other_data_is_told(folder, capsys):
@@ -104,21 +102,6 @@ def test_a_digest_knows_ids_order_and_ends():
     assert sources.digest(texts) == sources.digest([np.array([1, 2], np.int32)], [np.array([3])])
 
 
-@pytest.mark.parametrize("hidden", [False, True])
-def test_what_is_predicted_is_counted(hidden):
-    """Counts are those of the targets that the batches really have."""
-    tokenizer = WordTokenizer(list("abcdef"), extra_specials=("[MASK]",))
-    rng = np.random.default_rng(0)
-    documents = [rng.integers(3, 10, size=length).astype(np.int32) for length in (0, 1, 3, 4, 5, 9, 20)]
-    if hidden:  # all of them, in one epoch
-        batches = MaskedBatches(documents, tokenizer, rate=1.0, max_len=5, ignore=-1)
-    else:
-        batches = LanguageModelBatches(documents, max_len=5, ignore=-1)
-    targets = np.concatenate([batch.targets[batch.targets >= 0] for batch in batches.epoch()])
-    expected = np.bincount(targets, minlength=tokenizer.vocab_size)
-    assert predicted(documents, tokenizer, 5, hidden).tolist() == expected.tolist()
-
-
 def test_a_column_of_a_table_for_a_language_model(folder, capsys):
     rows = "".join(f"{i},{line}\n" for i, line in enumerate(TEXT.splitlines()))
     (folder / "table.csv").write_text("number,review\n" + rows)
@@ -127,13 +110,13 @@ def test_a_column_of_a_table_for_a_language_model(folder, capsys):
         does(capsys, "pretrain", name, "--text-column", column, *WORDS, "--steps", "2", "--out", name[:-4])
         said = does(capsys, "evaluate", name, "--text-column", column, "--model", name[:-4])
         assert "9 texts of" in said
-    assert load_model("table")[0].config() == load_model("bare")[0].config()
+    assert load_model("table")[0].config == load_model("bare")[0].config
 
 
 def test_all_default_runs_are_measured_but_those_of_other_data(folder, capsys):
     does(capsys, "pretrain", "text.txt", *WORDS, "--steps", "2")
     assert main(["evaluate"]) == 2 and "give it data of its own" in capsys.readouterr().err
-    assert main(["evaluate", "text.txt", "--label-column", "x"]) == 2 and "leave it away" in capsys.readouterr().err
+    assert main(["evaluate", "text.txt", "--label-column", "x"]) == 2 and "omit it" in capsys.readouterr().err
     does(capsys, "finetune", "--scratch", "--epochs", "1", "--texts", "16", *TINY)
     said = does(capsys, "evaluate", "--texts", "20")
     assert "left out: runs/pretrain" in said and "accuracy" in said and "perplexity" not in said

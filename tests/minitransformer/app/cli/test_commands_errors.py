@@ -5,9 +5,8 @@ import os
 import shutil
 
 import pytest
-from test_commands import TINY, command
+from command_support import TINY, command, inside, prepare, refused
 
-import kernels
 from minitransformer.app.cli.main import main
 
 TEXT = "\n".join(["a small text .", "another small text .", "the last text ."] * 3) + "\n"
@@ -20,39 +19,19 @@ def runs(tmp_path_factory):
     (folder / "text.txt").write_text(TEXT)
     (folder / "labels.tsv").write_text("text\tlabel\n" + "".join(f"text {i}\t{'ab'[i % 2]}\n" for i in range(8)))
     (folder / "pairs.tsv").write_text("".join(f"one {i}\tun {i}\n" for i in range(8)))
-    here = os.getcwd()
-    os.chdir(folder)
-    try:
-        with kernels.use("numpy"):
-            short = ("--steps", "2", "--tokenizer", "words", "--max-len", "8", *TINY)
-            assert main(["pretrain", "text.txt", *short]) == 0
-            assert main(["finetune", "labels.tsv", "--scratch", *short]) == 0
-            assert main(["train-translator", "pairs.tsv", *short]) == 0
-    finally:
-        os.chdir(here)
+    short = ("--steps", "2", "--tokenizer", "words", "--max-len", "8", *TINY)
+    prepare(
+        folder,
+        ("pretrain", "text.txt", *short),
+        ("finetune", "labels.tsv", "--scratch", *short),
+        ("train-translator", "pairs.tsv", *short),
+    )
     return folder
 
 
 @pytest.fixture
 def folder(runs, monkeypatch):
-    monkeypatch.chdir(runs)
-    monkeypatch.setattr("sys.stdin", None)
-    with kernels.use("numpy"):
-        yield runs
-
-
-def refused(capsys, *arguments: str) -> str:
-    """The one line with which a command refuses."""
-    capsys.readouterr()
-    try:
-        code = main(list(arguments))
-    except SystemExit as stop:  # argparse
-        code = stop.code
-    error = capsys.readouterr().err
-    lines = [line for line in error.splitlines() if not line.startswith(("using ", "note: "))]
-    assert code == 2 and len(lines) == 1, error
-    assert lines[0].startswith(f"minitransformer {arguments[0]}: ")
-    return lines[0]
+    yield from inside(runs, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +57,11 @@ def refused(capsys, *arguments: str) -> str:
         ("pretrain text.txt --out=", "--out: name a folder"),
         ("pretrain text.txt --out new --vocabulary 1", "another size of the vocabulary"),
         ("pretrain labels.tsv --out new --text-column star", "expected a column 'star'"),
-        ("pretrain text.txt --out new --width 10 --heads 4", "--width 10 cannot be shared by --heads 4"),
-        ("pretrain text.txt --out new --width 9 --heads 3", "choose an even number"),
+        ("pretrain text.txt --out new --d-model 10 --n-heads 4", "--d-model 10 cannot be shared by --n-heads 4"),
+        ("pretrain text.txt --out new --width 10 --heads 4", "--d-model 10 cannot be shared by --n-heads 4"),
+        ("pretrain text.txt --out new --d-model 9 --n-heads 3", "--d-model 9: choose an even number"),
+        ("pretrain text.txt --out new --positions rotating", "invalid choice: 'rotating'"),
+        ("pretrain text.txt --out new --objective bag", "invalid choice: 'bag'"),
         ("pretrain text.txt --out new --steps 0", "'0': give a whole number from 1 on"),
         ("pretrain text.txt --out new --lr nan", "'nan': give a number above 0"),
         ("pretrain text.txt --out new --dropout 1", "'1': give a number from 0 to below 1"),
@@ -90,12 +72,11 @@ def refused(capsys, *arguments: str) -> str:
         ("finetune labels.tsv --from runs/finetune --out new", "holds a classifier, not a language model"),
         ("finetune labels.tsv --from nowhere --out new", "nowhere: no such run or checkpoint"),
         ("finetune labels.tsv --from runs/pretrain --scratch", "not allowed with argument"),
-        ("finetune labels.tsv --width 32 --out new", "give them to pretrain, or add --scratch"),
+        ("finetune labels.tsv --d-model 32 --out new", "give them to pretrain, or add --scratch"),
         ("finetune labels.tsv --scratch --label-column star --out new", "expected a column 'star'"),
         ("finetune text.txt --scratch --out new", "found the suffix '.txt'"),
         ("finetune labels.tsv --scratch --text-column ² --out new", "expected a column '²'"),
         ("finetune labels.tsv --scratch --max-len 1 --out new", "give at least 2"),
-        ("finetune labels.tsv --scratch --quiet-start --out new", "add --pooling mean or --pooling stream"),
         ("finetune labels.tsv --vocabulary 9 --out new", "--vocabulary: the words are those of the language model"),
         ("finetune --scratch --text-column text --out new", "--text-column is about data of your own"),
         ("finetune labels.tsv --scratch --out runs/pretrain --resume", "holds a language model, not a classifier"),
@@ -129,7 +110,7 @@ def refused(capsys, *arguments: str) -> str:
         ("evaluate text.txt --model runs/pretrain --seed 1", "--seed is about fresh built-in text"),
         ("evaluate text.txt --model runs/pretrain --beam 2", "--beam is nothing that a language model has use for"),
         ("evaluate --model runs/pretrain --text-column text", "--text-column is about data of your own"),
-        ("evaluate labels.tsv --model runs/finetune/step-00000002.json --last", "leave it away"),
+        ("evaluate labels.tsv --model runs/finetune/step-00000002.json --last", "omit it"),
         ("evaluate other.tsv --model runs/finetune", "other.tsv:3: found the label 'c', expected one of 'a', 'b'"),
         ("evaluate --model runs/finetune", "was not trained on the built-in language; give it data"),
     ],
@@ -169,7 +150,9 @@ def test_a_single_class_teaches_nothing(folder, capsys):
 
 def test_resuming_with_other_sizes_is_refused_and_changes_nothing(folder, capsys):
     before = sorted(os.listdir("runs/pretrain"))
-    line = refused(capsys, "pretrain", "text.txt", "--tokenizer", "words", "--resume", "--width", "32", "--steps", "4")
+    line = refused(
+        capsys, "pretrain", "text.txt", "--tokenizer", "words", "--resume", "--d-model", "32", "--steps", "4"
+    )
     assert "belongs to another model" in line and sorted(os.listdir("runs/pretrain")) == before
 
 
@@ -191,6 +174,24 @@ def test_a_damaged_checkpoint_is_refused(folder, capsys, damage):
     file.write_bytes(content[: len(content) // 2] if damage == "cut" else content)
     line = refused(capsys, "classify", "hello", "--model", path)
     assert path in line or os.path.basename(path) in line
+
+
+@pytest.mark.parametrize("name, value", [("whole", True), ("quiet_start", True), ("pooling", "stream")])
+def test_an_experiment_of_version_0_1_is_refused(folder, capsys, name, value):
+    """Its settings are no model's of today; the same without it is read."""
+    from minitransformer.app.training.checkpoints.document import FORMAT, checksum, decode
+
+    shutil.copytree("runs/finetune", name)
+    file = max((folder / name).glob("step-*.json"))
+    for harmless in (True, False):
+        entries = decode(str(file), file.read_bytes())
+        entries["model"]["config"] |= {"whole": False, "quiet_start": False} if harmless else {name: value}
+        document = {"format": FORMAT, "version": 1, **entries, "check": checksum(entries)}
+        file.write_text(json.dumps(document))
+        if harmless:
+            assert main(["classify", "hello", "--model", str(file)]) == 0
+    line = refused(capsys, "classify", "hello", "--model", str(file))
+    assert f"'{value if name == 'pooling' else name}'" in line
 
 
 def test_the_same_in_a_process_of_its_own(runs):

@@ -2,24 +2,23 @@
 
 import json
 import os
-import shutil
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_commands import TINY, WORDS
-from test_commands_errors import refused
+from command_support import SHORT, TINY, WORDS, inside, latest, prepare, refused, resumed_bytes, says
 
 import kernels
-from minitransformer.app.cli.main import main
-from minitransformer.app.data import MaskedBatches, WordTokenizer
-from minitransformer.app.tasks import classifying, measures, modelling, recipes, runs
+from minitransformer.app.data import MaskedBatches
+from minitransformer.app.tasks import measures, modelling, recipes, task
+from minitransformer.app.tasks.modelling import PretrainOptions
+from minitransformer.app.tasks.objectives import MASKED as MASKED_WORDS
+from minitransformer.app.tasks.objectives import NEXT
+from minitransformer.app.tasks.options import DataOptions, TokenizerOptions
 from minitransformer.app.tasks.trained import open_model
 from minitransformer.app.training.checkpoints import load_model, read
 from minitransformer.errors import UserError
 
-SHORT = ("--tokenizer", "words", "--max-len", "12", *TINY)
 MASKED = ("pretrain", "text.txt", "--objective", "masked", *SHORT)
 
 
@@ -37,38 +36,20 @@ def made(tmp_path_factory):
     rows = [f"{text}\t{'good' if i % 2 else 'bad'}" for i, text in enumerate(opinions)]
     (folder / "labels.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
     (folder / "pairs.tsv").write_text("".join(f"one {i}\tun {i}\n" for i in range(8)))
-    here = os.getcwd()
-    os.chdir(folder)
-    try:
-        with kernels.use("numpy"):
-            wide = ("--width", "32", "--ff", "64", "--layers", "2", "--lr", "0.01", "--batch", "16")
-            assert main([*MASKED, *wide, "--steps", "500", "--out", "runs/masked"]) == 0
-            assert main(["pretrain", "text.txt", "--steps", "2", *SHORT]) == 0
-            options = ("--from", "runs/masked", "--epochs", "6", "--lr", "0.01", "--word-dropout", "0.1")
-            assert main(["finetune", "labels.tsv", "--valid", "labels.tsv", *options]) == 0
-    finally:
-        os.chdir(here)
+    wide = ("--d-model", "32", "--d-ff", "64", "--n-layers", "2", "--lr", "0.01", "--batch", "16")
+    labelled = ("finetune", "labels.tsv", "--valid", "labels.tsv", "--from", "runs/masked", "--epochs", "6")
+    prepare(
+        folder,
+        (*MASKED, *wide, "--steps", "500", "--out", "runs/masked"),
+        ("pretrain", "text.txt", "--steps", "2", *SHORT),
+        (*labelled, "--lr", "0.01"),
+    )
     return folder
 
 
 @pytest.fixture
 def folder(made, monkeypatch):
-    monkeypatch.chdir(made)
-    monkeypatch.setattr("sys.stdin", None)
-    with kernels.use("numpy"):
-        yield made
-
-
-def says(capsys, *arguments: str) -> str:
-    capsys.readouterr()
-    code = main(list(arguments))
-    captured = capsys.readouterr()
-    assert code == 0, captured.err
-    return captured.out
-
-
-def latest(folder) -> str:
-    return max(str(path) for path in folder.glob("step-*.json"))
+    yield from inside(made, monkeypatch)
 
 
 # ---------------------------------------------------------------------------------------------------- end to end
@@ -87,7 +68,7 @@ def test_hidden_words_are_found(folder, capsys):
 
 def test_the_loss_of_hidden_words_counts_each_of_them_once(folder):
     trained = open_model("runs/masked", "LanguageModel")
-    tokenizer = trained.wordings["text"].tokenizer
+    tokenizer = trained.codecs["text"].tokenizer
     batches = MaskedBatches(tokenizer.encode_all(texts()), tokenizer, rows=7, max_len=12, rate=0.4)
     losses = []
     for batch in batches.epoch():
@@ -111,9 +92,9 @@ def test_the_gaps_are_filled_with_words_of_a_text_it_was_not_trained_on(folder):
     from minitransformer.app.tasks.filling import filled
 
     trained = open_model("runs/masked", "LanguageModel")
-    wording = trained.wordings["text"]
-    documents = [[], [wording.tokenizer.oov], *(wording.encode(text) for text in texts())]
-    lines = filled(trained.model, wording, documents, 3)
+    codec = trained.codecs["text"]
+    documents = [[], [codec.tokenizer.oov], *(codec.encode(text) for text in texts())]
+    lines = filled(trained.model, codec, documents, 3)
     assert len(lines) == 3
     for line, text in zip(lines, texts(), strict=False):
         shown, _, rest = line.partition(" → ")
@@ -126,8 +107,8 @@ def test_finetune_carries_the_direction_over_and_pools_by_it(folder, capsys):
     options = ("--epochs", "1", "--batch", "8")
     says(capsys, "finetune", "labels.tsv", "--from", "runs/pretrain", "--out", "past", *options)
     says(capsys, "finetune", "labels.tsv", "--from", "runs/masked", "--pooling", "last", "--out", "last", *options)
-    configs = [load_model(run)[0].config() for run in ("runs/finetune", "past", "last")]
-    assert [(c["causal"], c["pooling"]) for c in configs] == [(False, "mean"), (True, "last"), (False, "last")]
+    configs = [load_model(run)[0].config for run in ("runs/finetune", "past", "last")]
+    assert [(c.causal, c.pooling) for c in configs] == [(False, "mean"), (True, "last"), (False, "last")]
     report = says(capsys, "evaluate", "labels.tsv", "--model", "runs/finetune", "--json")
     assert next(iter(json.loads(report).values()))["accuracy"] >= 0.95  # the first word says it
     praise = [f"nice {line}" for line in texts()[1:40:2]]
@@ -148,14 +129,14 @@ def test_the_built_in_language_and_its_rate(folder, capsys):
 
 @pytest.mark.parametrize("data", ["text.txt", None])
 def test_the_rate_decides_how_many_words_are_hidden(folder, data):
-    given = {"data": data, "valid": None, "tokenizer": "words", "vocabulary": 100, "dict": None, "sentencepiece": None,
-             "seed": 0, "preset": "default", "objective": "masked", "mask_rate": 1.0,
-             "sampled_words": None, "text_column": None}  # fmt: skip
-    recipe = replace(recipes.PRETRAIN["default"], texts=20)
-    for batch in modelling.task(recipe, SimpleNamespace(**given), None).batches.epoch():
+    options = PretrainOptions(
+        "new", texts=None if data else 20, data=DataOptions(data), objective=MASKED_WORDS, mask_rate=1.0,
+        words=TokenizerOptions("words", 100) if data else TokenizerOptions(),
+    )  # fmt: skip
+    for batch in modelling.task(options).batches.epoch():
         assert ((batch.targets != batch.ignore).sum(axis=1) == batch.lengths - 1).all()  # all but <sos>
-    plain = modelling.task(recipe, SimpleNamespace(**given | {"objective": "next"}), None)
-    assert plain.wordings["text"].tokenizer.extra_specials == () and plain.model.config.causal is True
+    plain = modelling.task(replace(options, objective=NEXT, mask_rate=None))
+    assert plain.codecs["text"].tokenizer.extra_specials == () and plain.model.config.causal is True
 
 
 def test_the_labs_form_of_data(tmp_path, monkeypatch, capsys):
@@ -187,7 +168,7 @@ def test_going_on_with_other_text_starts_from_the_run_named(folder, elsewhere, c
     (before, _), (after, checkpoint) = load_model("runs/masked"), load_model("moved")
     for name, weight in before.state_dict().items():
         np.testing.assert_allclose(after.state_dict()[name], weight, atol=1e-11)  # one step of Adam moves by 1e-12
-    assert after.config() == before.config() | {"dropout": 0.3} and checkpoint.step == 1
+    assert after.config == replace(before.config, dropout=0.3) and checkpoint.step == 1
 
 
 def test_going_on_learns_the_other_text_and_resumes_bit_for_bit(folder, elsewhere, capsys):
@@ -204,7 +185,7 @@ def test_going_on_learns_the_other_text_and_resumes_bit_for_bit(folder, elsewher
     [
         (("--from", "runs/masked"), "this run has the objective masked, not next; add --objective masked"),
         (("--objective", "masked", "--from", "runs/pretrain"), "has the objective next, not masked"),
-        (("--from", "runs/pretrain", "--width", "8"), "the sizes are those of the language model"),
+        (("--from", "runs/pretrain", "--d-model", "8"), "the sizes are those of the language model"),
         (("--from", "runs/pretrain", "--tie-weights"), "the sizes are those of the language model"),
         (("--from", "runs/finetune"), "holds a classifier, not a language model"),
         (("--from", "nowhere"), "nowhere: no such run"),
@@ -241,31 +222,10 @@ def test_smoothing_is_of_the_training_loss_only(folder, capsys):
 # ---------------------------------------------------------------------------------------------------- resuming
 
 
-def resumed_bytes(capsys, folder, name: str, *arguments: str) -> tuple[bytes, bytes, int]:
-    """The last weights of a run, those of its copy that lost its last checkpoint and was resumed, and where."""
-    says(capsys, *arguments, "--out", name)
-    shutil.copytree(folder / name, folder / f"{name}-again")
-    last = os.path.basename(latest(folder / name)).removesuffix(".json")
-    for suffix in ("json", "safetensors"):
-        os.remove(folder / f"{name}-again" / f"{last}.{suffix}")
-    batch = read(latest(folder / f"{name}-again")).batch
-    says(capsys, *arguments, "--out", f"{name}-again", "--resume")
-    one, other = ((folder / run / f"{last}.safetensors").read_bytes() for run in (name, f"{name}-again"))
-    return one, other, batch
-
-
 def test_a_masked_run_resumes_bit_for_bit(folder, capsys):
     one, other, batch = resumed_bytes(capsys, folder, "whole", *MASKED, "--steps", "50", "--dropout", "0.1")
     assert one == other and batch > 0  # in the middle of an epoch
     assert (folder / "whole/metrics.jsonl").read_text().count("\n") > 2
-
-
-def test_finetuning_with_word_dropout_resumes_bit_for_bit(folder, capsys):
-    arguments = ("finetune", "labels.tsv", "--from", "runs/masked", "--steps", "20", "--batch", "8")
-    one, other, batch = resumed_bytes(capsys, folder, "thinned", *arguments, "--word-dropout", "0.3")
-    assert one == other and batch > 0
-    plain = resumed_bytes(capsys, folder, "plain", *arguments)[0]
-    assert plain != one  # the words were really dropped
 
 
 @pytest.mark.parametrize(("objective", "run"), [("masked", "runs/pretrain"), ("next", "runs/masked")])
@@ -296,7 +256,6 @@ def test_resuming_with_the_other_objective_is_refused(folder, capsys, objective,
         ("finetune labels.tsv --from runs/masked --activation gelu --out new", "give them to pretrain, or add"),
         ("finetune labels.tsv --from runs/masked --no-norm-first --out new", "give them to pretrain, or add"),
         ("finetune labels.tsv --from runs/masked --tie-weights --out new", "unrecognized arguments: --tie-weights"),
-        ("finetune labels.tsv --from runs/masked --word-dropout 1 --out new", "'1': give a number from 0 to below 1"),
     ],
 )
 def test_mistakes(folder, capsys, arguments, message):
@@ -322,8 +281,8 @@ def test_options_reach_the_model_and_the_run(folder, capsys):
 def test_a_translator_ties_its_head_to_the_target_words(folder, capsys):
     out = ("--tokenizer", "words", "--steps", "2", "--max-len", "8", *TINY, "--tie-weights", "--out", "tied")
     says(capsys, "train-translator", "pairs.tsv", *out, "--activation", "tanh")
-    config = load_model("tied")[0].config()
-    assert config["tie_weights"] is True and config["activation"] == "tanh" and config["share_embedding"] is False
+    config = load_model("tied")[0].config
+    assert config.tie_weights is True and config.activation == "tanh" and config.share_embedding is False
 
 
 def test_the_choices_of_activation_are_those_there_are():
@@ -335,7 +294,7 @@ def test_the_choices_of_activation_are_those_there_are():
 
 
 def factors(recipe, total, steps):
-    return [runs._schedule(recipe, total)(step) for step in steps]
+    return [task._schedule(recipe, total)(step) for step in steps]
 
 
 def test_how_the_learning_rate_warms_up():
@@ -349,55 +308,3 @@ def test_how_the_learning_rate_warms_up():
     assert factors(falling, 1, [1]) == [1]
     with pytest.raises(UserError, match="give fewer"):
         factors(asked, 50, [1])
-
-
-def finetuning(**changes):
-    """What `classifying.task` makes of a base in runs/masked or, with base None, from scratch."""
-    given = {"data": "labels.tsv", "valid": None, "label_column": None, "text_column": None, "pooling": None,
-             "tokenizer": "words", "vocabulary": 100, "dict": None, "sentencepiece": None, "seed": 0,
-             "preset": "default", "word_dropout": None, "dropout": None, "quiet_start": False,
-             "layer_rate": None}  # fmt: skip
-    base = changes.pop("base", open_model("runs/masked", "LanguageModel"))
-    return classifying.task(recipes.FINETUNE["default"], SimpleNamespace(**given | changes), None, base)
-
-
-def test_words_are_dropped_in_training_and_never_in_evaluation(folder):
-    plain, thinned = finetuning(), finetuning(word_dropout=0.5)
-    scores = [task.evaluate(plain.model.eval()) for task in (plain, thinned)]
-    assert scores[0] == scores[1]
-    mask = thinned.wordings["text"].tokenizer.special("[MASK]")
-    assert any((batch.ids == mask).any() for batch in thinned.batches.epoch())
-    assert not any((batch.ids == mask).any() for batch in plain.batches.epoch())
-    assert thinned.settings == plain.settings | {"word_dropout": 0.5}  # noted: resuming with another is told
-
-
-def test_layers_can_be_held_back(folder, capsys):
-    """In a step of Adam every weight moves by about the learning rate: the layers by a hundredth of what words do."""
-    assert finetuning(layer_rate=0.01).settings == finetuning().settings | {"layer_rate": 0.01}
-    options = ("labels.tsv", "--from", "runs/masked", "--steps", "1", "--lr", "0.01", "--layer-rate", "0.01")
-    says(capsys, "finetune", *options, "--out", "held")
-    before, after = (load_model(name)[0].base.state_dict() for name in ("runs/masked", "held"))
-    moved = {name: float(abs(after[name] - before[name]).max()) for name in before}
-    assert moved.pop("embedding.weight") == pytest.approx(0.01, rel=1e-3)
-    weights = [size for name, size in moved.items() if name.endswith("weight")]
-    assert weights and max(moved.values()) == pytest.approx(1e-4, rel=1e-2)  # of weights near 1, a few last bits
-    assert "above 0 and at most 1" in refused(capsys, "finetune", *options[:-1], "2", "--out", "not")
-
-
-def test_a_quiet_start_is_for_random_weights(folder, capsys):
-    options = ("labels.tsv", "--quiet-start", "--epochs", "1", "--out", "quiet")
-    assert "add --scratch" in refused(capsys, "finetune", *options, "--from", "runs/masked")
-    says(capsys, "finetune", *options, "--scratch", "--norm-first", "--pooling", "stream", *SHORT)
-    config = load_model("quiet")[0].config()
-    assert config["quiet_start"] is True and config["pooling"] == "stream"
-    assert "add --norm-first" in refused(
-        capsys, "finetune", "labels.tsv", "--scratch", "--no-norm-first", "--pooling", "stream", "--out", "not", *SHORT
-    )
-
-
-def test_without_mask_in_the_vocabulary_a_dropped_word_is_unknown(folder):
-    thinned = finetuning(word_dropout=0.5, base=None)
-    tokenizer = thinned.wordings["text"].tokenizer
-    assert isinstance(tokenizer, WordTokenizer) and "[MASK]" not in tokenizer.specials
-    assert any((batch.ids == tokenizer.oov).any() for batch in thinned.batches.epoch())
-    assert thinned.model.config.pooling == "last"

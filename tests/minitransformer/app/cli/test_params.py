@@ -51,3 +51,27 @@ def test_a_head_that_is_not_there():
     params.add_arguments(parser)
     with pytest.raises(UserError, match="preset 'base' has no head 'classifier', only: lm"):
         params.run(parser.parse_args(["--preset", "base", "--head", "classifier"]))
+
+
+def test_flags_change_a_preset(capsys):
+    report = json.loads(run("--preset", "lab", "--d-model", "400", "--tie-weights", "--json", capsys=capsys))
+    model = build("lab", d_model=400, tie_weights=True, seed=None)
+    assert report["total"] == model.num_parameters() and report["d_model"] == 400
+    assert "preset lab, d_model 400" in run("--d-model", "400", capsys=capsys)
+    six = json.loads(run("--preset", "lab-translator", "--layers", "6", "--n-decoder", "3", "--json", capsys=capsys))
+    assert six["total"] == build("lab-translator", n_encoder=6, n_decoder=3, seed=None).num_parameters()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--n-heads", "3"), "a width of 200 cannot be divided among 3 heads"),
+        (("--n-encoder", "3"), "LanguageModel has no setting 'n_encoder'"),
+        (("--preset", "lab-translator", "--share-embedding"), "share_embedding needs one vocabulary"),
+    ],
+)
+def test_sizes_that_cannot_be(arguments, message):
+    parser = ArgumentParser()
+    params.add_arguments(parser)
+    with pytest.raises(UserError, match=message):
+        params.run(parser.parse_args(arguments))

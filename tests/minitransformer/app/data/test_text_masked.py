@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitransformer.app.data import ClassifierBatches, MaskedBatches, WordTokenizer
+from minitransformer.app.data import MaskedBatches, WordTokenizer
 from minitransformer.app.data.batches.bert import hide
 
 TOKENIZER = WordTokenizer([f"w{i}" for i in range(500)], extra_specials=["[OTHER]", "[MASK]"])
@@ -145,51 +145,3 @@ def test_a_tokenizer_without_mask_is_refused():
         MaskedBatches([[4]], WordTokenizer(["a"]))
     with pytest.raises(ValueError, match="no documents"):
         MaskedBatches([], TOKENIZER).epoch()
-
-
-# ---------------------------------------------------------------------------------------------------- word dropout
-
-
-def labelled(**options):
-    return ClassifierBatches(corpus(), [0] * 80, **{"rows": 8, "max_len": 48, "seed": 5} | options)
-
-
-def texts_of(made, epoch):
-    return {
-        int(i): ids[:n].tolist() for b in made.epoch(epoch) for i, ids, n in zip(b.index, b.ids, b.lengths, strict=True)
-    }
-
-
-def test_words_are_dropped_with_the_given_probability_and_nothing_else_changes():
-    dropped = words = 0
-    for epoch in range(4):
-        plain, thinned = texts_of(labelled(), epoch), texts_of(labelled(word_dropout=0.2, hidden=MASK), epoch)
-        for number, row in plain.items():
-            now = thinned[number]
-            assert len(now) == len(row) and now[0] == SOS
-            assert all(b in (a, MASK) for a, b in zip(row, now, strict=True))
-            dropped += now.count(MASK)
-            words += len(row) - 1
-    assert abs(dropped / words - 0.2) < 4 * np.sqrt(0.2 * 0.8 / words)  # 4 standard deviations
-    for one, other in zip(labelled().epoch(1), labelled(word_dropout=0.2).epoch(1), strict=True):
-        assert all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("lengths", "labels", "index"))
-        assert ((one.ids == PAD) == (other.ids == PAD)).all()
-        assert set(other.ids[one.ids != other.ids].tolist()) <= {OOV}
-
-
-def test_dropped_words_depend_on_seed_epoch_and_row_alone():
-    some = {"word_dropout": 0.3}
-    first = texts_of(labelled(rows=3, **some), 2)
-    assert first == texts_of(labelled(rows=11, **some), 2)
-    others = texts_of(labelled(rows=3, **some), 3), texts_of(labelled(rows=3, seed=6, **some), 2)
-    for other in others:
-        assert np.mean([first[i] == other[i] for i in first]) < 0.2  # the shortest may stay whole both times
-    same = ClassifierBatches([np.full(40, 9)] * 30, [0] * 30, rows=30, word_dropout=0.3)
-    (batch,) = same.epoch()
-    assert len({row.tobytes() for row in batch.ids}) == 30  # each row draws for itself
-
-
-@pytest.mark.parametrize("value", [-0.1, 1, float("nan")])
-def test_word_dropout_out_of_range(value):
-    with pytest.raises(ValueError, match="from 0 to below 1"):
-        labelled(word_dropout=value)

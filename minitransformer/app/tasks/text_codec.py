@@ -25,24 +25,24 @@ _FILES = ("tokenizer.json", "sentencepiece.model", "dict.txt")
 
 
 @dataclass(frozen=True)
-class Wording:
+class TextCodec:
     """A tokenizer, and the style of its text: "plain" as it comes, "en" or "fr" the built-in language's, which is
     lower-case words when a model reads it and proper sentences when a person does."""
 
     tokenizer: Tokenizer
     style: str = "plain"
 
-    def words(self, text: str, whole: bool = True) -> str:
-        """Text as the tokenizer expects it; a whole text of the built-in language ends with a full stop."""
+    def words(self, text: str, complete: bool = True) -> str:
+        """Text as the tokenizer expects it; a complete text of the built-in language ends with a full stop."""
         if self.style == "plain":
             return text
         words = _WORD.findall(text.lower().replace("’", "'"))
-        if whole and words and words[-1] not in _ENDS:
+        if complete and words and words[-1] not in _ENDS:
             words.append(".")
         return " ".join(words)
 
-    def encode(self, text: str, whole: bool = True) -> list[int]:
-        """The ids of what a user typed; `whole=False` for the beginning of a text."""
+    def encode(self, text: str, complete: bool = True) -> list[int]:
+        """The ids of what a user typed; `complete=False` for the beginning of a text."""
         if isinstance(self.tokenizer, LabTokenizer) and self.tokenizer.model is None:
             if text.strip() and "▁" not in text:
                 raise UserError(
@@ -51,7 +51,7 @@ class Wording:
                 )
             return self.tokenizer.encode_pieces(text)
         try:
-            return self.tokenizer.encode(self.words(text, whole))
+            return self.tokenizer.encode(self.words(text, complete))
         except ValueError as error:
             raise UserError(str(error)) from error
 
@@ -79,7 +79,7 @@ class Wording:
         return {"style": self.style, "files": files}
 
     @classmethod
-    def unpack(cls, packed: Any, path: str) -> Wording:
+    def unpack(cls, packed: Any, path: str) -> TextCodec:
         """Undo `pack`; path is the checkpoint's, for errors."""
         advice = "name a checkpoint that one of the commands here has made"
         files = packed.get("files") if isinstance(packed, dict) else None

@@ -48,19 +48,19 @@ def script(
 
 def summaries(
     runs: Mapping[str, Sequence[Run]],
-    summary_of: Callable[[Sequence[Run], Mapping[str, str]], dict[str, Any]],
+    summarize: Callable[[Sequence[Run], Mapping[str, str]], dict[str, Any]],
     places: Mapping[str, str],
     former: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Of each group, what its runs that came to their end say; where none did, what the former record told of it, for
     trained models are large and may be gone while their figures stay."""
     done = {name: [run for run in group if run.done(places)] for name, group in runs.items()}
-    found = {name: summary_of(group, places) if group else former.get(name) for name, group in done.items()}
-    return {name: summary for name, summary in found.items() if summary}
+    found = {name: summarize(group, places) if group else former.get(name) for name, group in done.items()}
+    return {name: told for name, told in found.items() if told}
 
 
-def at_least_one(summaries: dict[str, Any], experiment: str) -> dict[str, Any]:
-    """The summaries, if there are any."""
-    if not summaries:
+def require_any(told: dict[str, Any], experiment: str) -> dict[str, Any]:
+    """What is told, if it is anything at all."""
+    if not told:
         raise UserError(f"nothing is trained yet: python -m lessons.results.runs {experiment}")
-    return summaries
+    return told
