@@ -317,7 +317,7 @@ def reloaded(run):
 
 # %% [markdown]
 # Three broken engines must make the trial fail: one in which the "sound" model has no mask either, one without
-# positions, and one whose layer norm hands its input on.
+# positions, and one whose layer norm only looks like one.
 
 
 # %%

@@ -70,6 +70,7 @@ from lessons.faults.models import (
     head_tied_to_embedding,
     head_without_bias,
     linear_without_bias,
+    norm_left_out,
     norm_off,
     one_layer_used_four_times,
     tables_not_shared,

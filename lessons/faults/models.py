@@ -11,9 +11,14 @@ from minitransformer.module import Module
 from minitransformer.optim import Adam
 
 
-def norm_off(engine: Engine) -> None:
+def norm_left_out(engine: Engine) -> None:
     """layer norm hands its input on as it is"""
     engine.replace(F, "layer_norm", lambda norm: lambda x, weight, bias, eps=1e-5: x)
+
+
+def norm_off(engine: Engine) -> None:
+    """layer norm scales and shifts, but does not normalise"""
+    engine.replace(F, "layer_norm", lambda norm: lambda x, weight, bias, eps=1e-5: x * weight + bias)
 
 
 def linear_without_bias(engine: Engine) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 import autograd.functional as F
 from lessons.faults.masks import mask_after_softmax, padding_seen
-from lessons.faults.models import norm_off, unregistered_weights
+from lessons.faults.models import norm_left_out, unregistered_weights
 from lessons.faults.translation import leaked_target, sound
 from lessons.harness.engine import Fault, broken, watched
 from minitransformer import Translator
@@ -15,7 +15,7 @@ from minitransformer.optim import Adam
 
 REPORTED: dict[str, Fault] = {
     "sound": sound,
-    "no norm": norm_off,
+    "no norm": norm_left_out,
     "mask after softmax": mask_after_softmax,
     "leaked target": leaked_target,
     "unregistered weights": unregistered_weights,

@@ -46,7 +46,7 @@ FAULTS: dict[str, Callable[[Any], None]] = {
     "trained on the source": faults.trained_on_the_source,
     "unregistered weights": faults.unregistered_weights,
     "no padding mask": faults.padding_seen,
-    "no norm": faults.norm_off,
+    "no norm": faults.norm_left_out,
     "words not scaled": faults.unscaled_words,
 }
 SHOWN = (1, 4, 6)  # of the sentences
