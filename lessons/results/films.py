@@ -97,8 +97,8 @@ def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, An
         groups[name] = summaries(runs, summarize, places, former.get("groups", {}).get(name, {}))
     groups = require_any({name: by_labels for name, by_labels in groups.items() if by_labels}, NAME)
     bases = {name: [run] for name, run in experiments.FILMS_BASES.items() if name in groups}
-    told = summaries(bases, base, places, former.get("bases", {}))
-    return {"bases": told, "naive_bayes": baseline(places), "groups": groups}
+    pretrained = summaries(bases, base, places, former.get("bases", {}))
+    return {"bases": pretrained, "naive_bayes": baseline(places), "groups": groups}
 
 
 def tell(record: Mapping[str, Any]) -> None:

@@ -56,11 +56,11 @@ def summaries(
     trained models are large and may be gone while their figures stay."""
     done = {name: [run for run in group if run.done(places)] for name, group in runs.items()}
     found = {name: summarize(group, places) if group else former.get(name) for name, group in done.items()}
-    return {name: told for name, told in found.items() if told}
+    return {name: summary for name, summary in found.items() if summary}
 
 
-def require_any(told: dict[str, Any], experiment: str) -> dict[str, Any]:
-    """What is told, if it is anything at all."""
-    if not told:
+def require_any(found: dict[str, Any], experiment: str) -> dict[str, Any]:
+    """What was found, if it is anything at all."""
+    if not found:
         raise UserError(f"nothing is trained yet: python -m lessons.results.runs {experiment}")
-    return told
+    return found

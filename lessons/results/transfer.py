@@ -137,8 +137,8 @@ def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, An
     }
     recipes = {recipe: groups for recipe, groups in recipes.items() if groups}
     bases = {name: [run] for name, run in experiments.TRANSFER_BASES.items()}
-    told = summaries(bases, base, places, former.get("bases", {}))
-    return {"naive_bayes": baselines(places), "bases": told, "recipes": require_any(recipes, "transfer-lab")}
+    pretrained = summaries(bases, base, places, former.get("bases", {}))
+    return {"naive_bayes": baselines(places), "bases": pretrained, "recipes": require_any(recipes, "transfer-lab")}
 
 
 def tell(record: Mapping[str, Any]) -> None:

@@ -70,13 +70,10 @@ def task(options: FinetuneOptions, base: Trained | None, classifier: type[Classi
         model = make_or_refuse(classifier.from_language_model, base.model, dropout=dropout, **head)
     max_len = model.config.max_len
     validation = ClassifierBatches(held_back, held_labels, max_len=max_len, rows=64, shuffle=False)
-    settings: dict[str, Any] = {
-        "task": "finetune",
-        "data": source_name(source.path),
-        "preset": options.preset,
-        "labels": [*names],
-    }
-    settings |= {"batch": rows, "texts": digest(documents), "held back": digest(held_back)}
+    settings = {
+        "task": "finetune", "data": source_name(source.path), "preset": options.preset, "labels": [*names],
+        "batch": rows, "texts": digest(documents), "held back": digest(held_back),
+    }  # fmt: skip
     return Task(
         recipe=recipe,
         model=model,
