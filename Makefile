@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help lessons book test test-oracles test-browser check format clean
+.PHONY: help lessons book test test-lessons test-oracles test-browser check format clean
 
 help:
 	@echo "make lessons       runs every lesson and prints the verdicts"
 	@echo "make book          renders lessons, claims and kernels into build/book"
 	@echo "make test          the test suite"
+	@echo "make test-lessons  the tests that run every lesson, on the sound engine and on broken ones"
 	@echo "make test-oracles  the tests against PyTorch, and the CUDA files against NVIDIA's compiler (no GPU needed)"
 	@echo "make test-browser  opens every page of the book in Chromium"
 	@echo "make check         lint, format and types"
@@ -55,11 +56,17 @@ book: $(VENV)/.book
 	@$(BIN)/sphinx-build -W --keep-going -q -c docs build/book-source build/book
 	@echo "the book: build/book/index.html"
 
+# All cores: one process for each takes the next test; a test's own threads are few and short.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
 test: $(VENV)/.installed
-	@$(BIN)/python -m pytest
+	@$(PYTEST)
+
+test-lessons: $(VENV)/.installed
+	@$(PYTEST) -m lesson
 
 test-oracles: $(VENV)/.oracles
-	@$(BIN)/python -m pytest -m oracle
+	@$(PYTEST) -m oracle
 
 test-browser: book
 	@$(BIN)/python -m pytest -m browser

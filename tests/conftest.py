@@ -55,17 +55,37 @@ def rng():
     return np.random.default_rng(0)
 
 
+# marker → what such tests are, and the command that runs them
+ON_REQUEST = {
+    "oracle": ("tests against PyTorch or NVIDIA's compiler", "make test-oracles"),
+    "lesson": ("lessons, each with its broken engines", "make test-lessons"),
+}
+
+
 def pytest_collection_modifyitems(config, items):
-    """Tests against other implementations run when asked for: `-m oracle`, which make test-oracles says."""
-    if config.getoption("-m"):
-        if "oracle" in config.getoption("-m") and importlib.util.find_spec("torch") is None:
+    """Some groups run only when they are asked for: `-m oracle`, which make test-oracles says."""
+    asked = config.getoption("-m")
+    if asked:
+        if "oracle" in asked and importlib.util.find_spec("torch") is None:
             raise pytest.UsageError("the oracle tests need PyTorch: make test-oracles installs it")
         return
-    oracles = [item for item in items if item.get_closest_marker("oracle")]
-    if oracles:
-        LEFT_OUT[f"{len(oracles)} tests against PyTorch or NVIDIA's compiler"] = "run them by: make test-oracles"
-        config.hook.pytest_deselected(items=oracles)
-        items[:] = [item for item in items if item not in oracles]
+    for marker, (what, command) in ON_REQUEST.items():
+        group = [item for item in items if item.get_closest_marker(marker)]
+        if group:
+            LEFT_OUT[f"{len(group)} {what}"] = f"run them by: {command}"
+            config.hook.pytest_deselected(items=group)
+            items[:] = [item for item in items if item not in group]
+
+
+def pytest_sessionfinish(session):
+    """Where several processes share the tests, each tells the first one what it has left out."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = LEFT_OUT
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_testnodedown(node):
+    LEFT_OUT.update(getattr(node, "workeroutput", {}).get("left_out", {}))
 
 
 def pytest_runtest_logreport(report):

@@ -347,7 +347,7 @@ def test_a_copied_tensor_shares_nothing(backend):
     assert x.grad.numpy().tolist() == [2, 4] and x.numpy().tolist() == [1, 2]
 
 
-def test_forward_passes_without_end_leave_nothing_behind(backend):
+def test_forward_passes_without_end_leave_nothing_behind():
     weight, x = leaf(np.ones((3, 4))), Tensor(np.ones((2, 4)))
 
     def forward(times):

@@ -25,8 +25,9 @@ def check(model, loss):
                 setattr(module, attribute, weight)
         return loss()
 
-    report = gradcheck(function, model.parameters(), directions=2, full_jacobian=0)
-    assert report.entries == 2 * len(names)
+    directions = 1 if model.backend.name == "emulated" else 2  # thread by thread it takes its time
+    report = gradcheck(function, model.parameters(), directions=directions, full_jacobian=0)
+    assert report.entries == directions * len(names)
 
 
 LOSSES = {
