@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from minitransformer.app.data import sets as datasets
-    from minitransformer.app.data.sets.status_line import Line
+    from minitransformer.download import Line
 
     if arguments.name is None:
         if arguments.to is not None or arguments.force:
