@@ -55,17 +55,25 @@ def rng():
     return np.random.default_rng(0)
 
 
+# tests that run when asked for: marker → what they are, and how they are run
+ON_DEMAND = {
+    "oracle": ("tests against PyTorch or NVIDIA's compiler", "make test-oracles"),
+    "models": ("tests with weights that pip brings", "make test-models"),
+}
+
+
 def pytest_collection_modifyitems(config, items):
-    """Tests against other implementations run when asked for: `-m oracle`, which make test-oracles says."""
-    if config.getoption("-m"):
-        if "oracle" in config.getoption("-m") and importlib.util.find_spec("torch") is None:
+    asked = config.getoption("-m")
+    if asked:
+        if "oracle" in asked and importlib.util.find_spec("torch") is None:
             raise pytest.UsageError("the oracle tests need PyTorch: make test-oracles installs it")
         return
-    oracles = [item for item in items if item.get_closest_marker("oracle")]
-    if oracles:
-        LEFT_OUT[f"{len(oracles)} tests against PyTorch or NVIDIA's compiler"] = "run them by: make test-oracles"
-        config.hook.pytest_deselected(items=oracles)
-        items[:] = [item for item in items if item not in oracles]
+    for marker, (what, command) in ON_DEMAND.items():
+        found = [item for item in items if item.get_closest_marker(marker)]
+        if found:
+            LEFT_OUT[f"{len(found)} {what}"] = f"run them by: {command}"
+            config.hook.pytest_deselected(items=found)
+            items[:] = [item for item in items if item not in found]
 
 
 def pytest_runtest_logreport(report):

@@ -39,7 +39,6 @@ class GgufFile(WeightFile):
         super().__init__(path)
         self._source = source = Source(path)
         self.metadata: dict[str, Any] = {}
-        self.kinds: dict[str, str] = {}
         self._starts: dict[str, int] = {}
         with source.open() as file:
             cursor = _Cursor(file, source)

@@ -12,21 +12,23 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from typing import NamedTuple
 
 import numpy as np
 
 from minitransformer.errors import Path, excerpt
 from minitransformer.pretrained.archive import Archive
-from minitransformer.pretrained.weight_file import WeightFile
+from minitransformer.pretrained.weight_file import KINDS, WeightFile
 
 FIRST = b"\x93NUMPY\x01\x00"
 TEXT = re.compile(
-    rb"\{'descr': '([<|](?:f[248]|[iu][1248]|b1|[US]\d{1,9}))', 'fortran_order': (True|False), "
+    rb"\{'descr': '([<|](?:f[248]|[iu][1248]|b1|[US][1-9]\d{0,7}))', 'fortran_order': (True|False), "
     rb"'shape': \(((?:\d{1,18}, )*(?:\d{1,18},?)?)\), \} *\n"
 )
 # A packed archive may claim a thousand times its own length. Weights hardly shrink, so this is generous.
 MOST_GROWTH, ALWAYS_ALLOWED = 20, 64_000_000
+_NAMES = {np.dtype(kind).str: name for name, kind in KINDS.items() if name not in ("BF16", "BOOL")} | {"|b1": "BOOL"}
 
 
 class Described(NamedTuple):
@@ -55,6 +57,7 @@ class NpzFile(WeightFile):
                 if not entry.name.endswith(".npy") or not first.startswith(FIRST) or size != entry.size:
                     raise archive.source.refused(f"array {excerpt(name)} is not as long as its shape says")
                 self._described[name], self.shapes[name] = described, described.shape
+                self.kinds[name] = _NAMES.get(described.kind.str, "TEXT")
 
     def _parsed(self, name: str, text: bytes, start: int) -> Described:
         found = TEXT.fullmatch(text)
@@ -72,4 +75,6 @@ class NpzFile(WeightFile):
         kind, shape, by_columns, start = self._described[name]
         content = bytearray(self._archive.read(self._archive.entries[f"{name}.npy"]))
         array = np.frombuffer(content, np.uint8)[start:].view(kind).reshape(shape, order="F" if by_columns else "C")
+        if kind.kind == "U" and array.size and array.reshape(-1).view("<u4").max() > sys.maxunicode:
+            raise self._archive.source.refused(f"array {excerpt(name)} holds characters that do not exist")
         return array.astype(np.float32) if kind == np.float16 else array

@@ -33,7 +33,6 @@ class SafetensorsFile(WeightFile):
         header = parse_json(source, source.read(8, length).tobytes())
         notes = header.pop("__metadata__", {})
         self.notes: dict[str, str] = notes if isinstance(notes, dict) else {}
-        self._kinds: dict[str, str] = {}
         self._starts: dict[str, int] = {}
         end = start = 8 + length
         for name, (begins, ends, kind, shape) in sorted(
@@ -42,7 +41,7 @@ class SafetensorsFile(WeightFile):
             if start + begins != end:
                 raise source.refused(f"array {excerpt(name)} does not begin where the one before it ends")
             end = start + ends
-            self._starts[name], self._kinds[name], self.shapes[name] = start + begins, kind, shape
+            self._starts[name], self.kinds[name], self.shapes[name] = start + begins, kind, shape
         if end != source.size:
             raise source.refused(f"has {source.size:,} bytes, its description speaks of {end:,}")
 
@@ -63,7 +62,7 @@ class SafetensorsFile(WeightFile):
         return begins, ends, kind, shape
 
     def load(self, name: str) -> np.ndarray:
-        kind, shape = self._kinds[name], self.shapes[name]
+        kind, shape = self.kinds[name], self.shapes[name]
         return numbers(self._source.read(self._starts[name], bytes_of(kind, shape)), kind).reshape(shape)
 
 
@@ -88,6 +87,7 @@ class ShardedFile(WeightFile):
                 what = "lacks" if odd in promised else "has an array that its index does not name:"
                 raise WeightsError(shard.path, f"{what} {excerpt(odd)}", DAMAGED)
         self.shapes = {name: shard.shapes[name] for name, shard in self._of.items()}
+        self.kinds = {name: shard.kinds[name] for name, shard in self._of.items()}
 
     def load(self, name: str) -> np.ndarray:
         return self._of[name].load(name)

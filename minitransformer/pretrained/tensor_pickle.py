@@ -34,7 +34,8 @@ TENSOR, PARAMETER = "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_pa
 ORDERED_DICT = "collections.OrderedDict"
 KNOWN = {*STORAGES, TENSOR, PARAMETER, ORDERED_DICT}
 
-# every instruction that is known, and how its argument is written (struct's letters)
+NAMES = {instruction.code: instruction.name for instruction in pickletools.opcodes}
+# every instruction that is known here, and how its argument is written (struct's letters)
 LINES = "two lines"
 INSTRUCTIONS = {
     "PROTO": "<B", "FRAME": "<Q", "STOP": None, "MARK": None,
@@ -47,6 +48,7 @@ INSTRUCTIONS = {
     "GLOBAL": LINES, "STACK_GLOBAL": None, "BINPERSID": None, "REDUCE": None, "BUILD": None,
 }  # fmt: skip
 
+CUT = "it ends before its last instruction"
 NOT_WEIGHTS = "only tensors, numbers, strings, lists and dictionaries are read; save the state_dict, or as safetensors"
 MOST_INSTRUCTIONS = 1_000_000  # a tensor takes about 30; an instruction of one byte may take 64 of memory
 MOST_NAMES, MOST_LEVELS, LONGEST_NAME = 100_000, 8, 1000
@@ -102,7 +104,9 @@ def read_pickle(program: BinaryIO, path: Path) -> Any:
 def _next(program: BinaryIO, path: Path) -> tuple[str, Any]:
     """An instruction and its argument. Those that are not known are refused before their arguments are looked at."""
     code = program.read(1).decode("latin-1")
-    name = pickletools.code2op[code].name if code in pickletools.code2op else f"{code!r}"
+    if not code:
+        raise ValueError(CUT)
+    name = NAMES.get(code, f"0x{ord(code):02x}")
     if name not in INSTRUCTIONS:
         raise WeightsError(path, f"its pickle uses the instruction {name}", NOT_WEIGHTS)
     layout = INSTRUCTIONS[name]
@@ -114,7 +118,7 @@ def _next(program: BinaryIO, path: Path) -> tuple[str, Any]:
     if "UNICODE" in name or name == "LONG1":  # the argument so far was a length
         content = program.read(argument)
         if len(content) != argument:
-            raise ValueError("it ends in the middle of an instruction")
+            raise ValueError(CUT)
         return name, int.from_bytes(content, "little", signed=True) if name == "LONG1" else content.decode("utf-8")
     return name, argument
 

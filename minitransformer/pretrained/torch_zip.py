@@ -56,6 +56,7 @@ class TorchFile(WeightFile):
         if not self._tensors:
             raise source.refused("holds no tensors", "name a file of weights")
         self._places = {name: places(info.storage) for name, info in self._tensors.items()}
+        self.kinds = {name: info.storage.kind for name, info in self._tensors.items()}
         self.shapes = {name: source.checked_shape(name, info.shape) for name, info in self._tensors.items()}
 
     def load(self, name: str) -> np.ndarray:

@@ -6,7 +6,7 @@ import math
 import os
 import stat
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedReader
 
@@ -25,11 +25,14 @@ MOST_AXES = 8
 
 
 class WeightFile(Mapping[str, np.ndarray]):
-    """An opened file of named arrays. `file[name]` reads one, as an array of the caller's own."""
+    """An opened file of named arrays. `file[name]` reads one, as an array of the caller's own.
+
+    `kinds` says how the numbers are stored: a key of KINDS, a quantised kind of blocks.py, or TEXT."""
 
     def __init__(self, path: Path):
         self.path = os.fspath(path)
         self.shapes: dict[str, tuple[int, ...]] = {}
+        self.kinds: dict[str, str] = {}
 
     @abstractmethod
     def load(self, name: str) -> np.ndarray: ...
@@ -89,12 +92,12 @@ class Source:
         return WeightsError(self.path, found, advice)
 
     def checked_shape(self, name: str, shape: object) -> tuple[int, ...]:
-        """A shape that NumPy can hold: few axes, none longer than the file, so that products stay small."""
-        if not isinstance(shape, Sequence) or len(shape) > MOST_AXES:
-            raise self.refused(f"{excerpt(name)} has an impossible shape")
-        if not all(type(n) is int and 0 <= n <= self.size for n in shape):
-            raise self.refused(f"{excerpt(name)} has an impossible shape")
-        return tuple(shape)
+        """A shape that NumPy can hold, even where an empty array claims 0 rows of 10^18 numbers: few axes, and none of
+        more numbers than the file has bits."""
+        axes = tuple(shape) if isinstance(shape, (list, tuple)) else (None,)
+        if len(axes) > MOST_AXES or not all(type(n) is int and 0 <= n <= 8 * self.size for n in axes):
+            raise self.refused(f"array {excerpt(name)} has an impossible shape")
+        return axes
 
 
 def _identity(status: os.stat_result) -> tuple[int, int, int, int]:

@@ -140,7 +140,7 @@ INSTRUCTIONS = {
     "STRING": b"S'\\>'\n",
     "INT": b"I" + b"9" * 5000 + b"\n",
     "BINUNICODE8": b"\x8d" + b"\xff" * 8,
-    "'\\xfe'": b"\xfe",
+    "0xfe": b"\xfe",
 }
 
 

@@ -1,5 +1,6 @@
 """Every format: what was written is what is read; what is wrong is named in one line."""
 
+import io
 import json
 import os
 import struct
@@ -51,6 +52,7 @@ def test_torch_zip(written):
     assert list(file) == ["model.a.weight", "model.b.weight", "model.c", "model.d"]
     assert file.settings == {"dims.n_mels": 80, "dims.name": "tiny"}
     assert file.shapes["model.b.weight"] == (3, 2) and "model.e" not in file
+    assert list(file.kinds.values()) == ["F32", "F32", "F16", "I64"]
     same(file["model.a.weight"], SIX, np.float32)
     same(file["model.b.weight"], SIX.T, np.float32)
     same(file["model.c"], [2.0, 3.0], np.float32)
@@ -72,6 +74,7 @@ def test_safetensors(written):
     same(file["c"], -7, np.int64)
     same(file["empty"], np.ones((0, 3)), np.float32)
     assert file.notes == {"format": "pt"}
+    assert file.kinds == {"a.weight": "F32", "b": "BF16", "c": "I64", "empty": "F16"}
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?"])
@@ -93,7 +96,7 @@ def sharded(folder, index: dict) -> None:
 def test_shards(tmp_path):
     sharded(tmp_path, {"x1": "model-1.safetensors", "x2": "model-2.safetensors"})
     file = open_weights(tmp_path)
-    assert list(file) == ["x1", "x2"]
+    assert list(file) == ["x1", "x2"] and file.kinds == {"x1": "F32", "x2": "F32"}
     same(file["x2"], small.SIX, np.float32)
 
 
@@ -102,6 +105,8 @@ def test_npz(written, packed):
     arrays = small.npz_arrays()
     file = NpzFile(written(small.npz(arrays, packed)))
     assert file.keys() == arrays.keys()
+    kinds = {"a.weight": "F32", "by_columns": "F32", "half": "F16", "notes": "TEXT", "d": "I64", "flags": "BOOL"}
+    assert file.kinds == kinds
     for name, array in arrays.items():
         same(file[name], array, np.float32 if name == "half" else array.dtype)
 
@@ -247,6 +252,21 @@ def test_npz_of_other_things_than_numbers_and_text(written, array):
     refused(NpzFile, written(small.npz({"x": array}, False)), "'x' is not described as numbers or text")
 
 
+@pytest.mark.parametrize("header", [b"'<U0'", b"'|S0'", b"'<U999999999'", b"'|O'", b"'<f16'", b"'>f4'"])
+def test_npz_of_odd_types(written, header):
+    content = small.npz({"x": np.array("ab")}, False)
+    entry = zipfile.ZipFile(io.BytesIO(content)).read("x.npy")
+    other = entry.replace(b"'<U2'", header).replace(b" " * (len(header) - 5) + b"\n", b"\n")
+    refused(NpzFile, written(small.zipped(("x.npy", other))), "is not described as numbers or text")
+
+
+def test_npz_of_characters_that_do_not_exist(written):
+    content = small.npz({"x": np.array("ab")}, False)
+    entry = zipfile.ZipFile(io.BytesIO(content)).read("x.npy")
+    wrong = entry[:-4] + struct.pack("<I", 0x110000)
+    refused(NpzFile, written(small.zipped(("x.npy", wrong))), "characters that do not exist")
+
+
 def with_array(*, shape=(2, 32), kind=8, offset=0, alignment=None, numbers=bytes(68), copies=1, **more) -> bytes:
     entries = [] if alignment is None else [small.gguf_entry("general.alignment", 4, struct.pack("<I", alignment))]
     return small.gguf(entries, [small.gguf_array("x", shape, kind, offset)] * copies, numbers, **more)
@@ -288,6 +308,12 @@ def test_gguf_of_the_second_version_and_of_another_alignment(written):
     content = content[: len(content) - 132]
     content += bytes(-len(content) % 64) + bytes(64) + b"\0\x3c" + b"\x05" * 32 + bytes(34)  # scale 1, every q is 5
     np.testing.assert_array_equal(GgufFile(written(content))["x"], [[5.0] * 32, [0.0] * 32])
+
+
+@pytest.mark.parametrize("kind", [2, 3, 6, 7, 8, 14])
+def test_gguf_without_rows_or_columns(written, kind):
+    for shape in [(0, 256), (3, 0)]:
+        assert GgufFile(written(with_array(kind=kind, shape=shape)))["x"].shape == shape
 
 
 def test_a_changed_number_is_noticed_where_the_format_has_checksums(written):

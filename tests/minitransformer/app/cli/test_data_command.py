@@ -434,6 +434,17 @@ def test_long_stages_show_that_they_go_on(monkeypatch):
     assert terminal.getvalue().endswith("\r\033[Kfetching 12 s\r\033[Kunpacking\r\033[K")
 
 
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), BrokenPipeError(), ValueError("closed")])
+def test_a_stream_that_cannot_be_written_ends_nothing(monkeypatch, error):
+    class Broken(io.StringIO):
+        def write(self, text):
+            raise error
+
+    Line(Broken()).show("fetching")
+    monkeypatch.setattr(sys, "stdout", None)  # as after `>&-`
+    Line().show("fetching")
+
+
 def test_help_has_examples(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["data", "--help"])
