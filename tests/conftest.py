@@ -55,23 +55,20 @@ def rng():
     return np.random.default_rng(0)
 
 
-# tests that run when asked for: marker → what they are, and how they are run
-ON_DEMAND = {
-    "oracle": ("tests against PyTorch or NVIDIA's compiler", "make test-oracles"),
-    "models": ("tests with weights that pip brings", "make test-models"),
-}
-
-
 def pytest_collection_modifyitems(config, items):
-    asked = config.getoption("-m")
-    if asked:
-        if "oracle" in asked and importlib.util.find_spec("torch") is None:
+    """Tests that need more than the project itself run when asked for: `-m oracle`, `-m models`, as make says it."""
+    if config.getoption("-m"):
+        if "oracle" in config.getoption("-m") and importlib.util.find_spec("torch") is None:
             raise pytest.UsageError("the oracle tests need PyTorch: make test-oracles installs it")
         return
-    for marker, (what, command) in ON_DEMAND.items():
+    groups = [
+        ("models", "with real models", "test-models"),
+        ("oracle", "against other implementations or NVIDIA's compiler", "test-oracles"),
+    ]
+    for marker, what, target in groups:
         found = [item for item in items if item.get_closest_marker(marker)]
         if found:
-            LEFT_OUT[f"{len(found)} {what}"] = f"run them by: {command}"
+            LEFT_OUT[f"{len(found)} tests {what}"] = f"run them by: make {target}"
             config.hook.pytest_deselected(items=found)
             items[:] = [item for item in items if item not in found]
 
