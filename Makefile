@@ -32,7 +32,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.oracles: $(VENV)/.installed
 	@echo "installing PyTorch and NVIDIA's compiler as oracles ..."
-	@$(PIP) torch==2.13.0 'cupy-cuda13x==14.2.0; sys_platform == "linux"' \
+	@$(PIP) torch==2.13.0 gguf==0.19.0 'cupy-cuda13x==14.2.0; sys_platform == "linux"' \
 		'nvidia-cuda-nvrtc==13.4.92; sys_platform == "linux"'
 	@touch $@
 

@@ -40,8 +40,8 @@ class DataError(UserError, ValueError):
         return type(self), (self.path, self.line, self.found, self.expected, self.advice)
 
 
-class CheckpointError(UserError, ValueError):
-    """A checkpoint that cannot be read, written or used: `file: what is wrong; what to do`."""
+class FileError(UserError, ValueError):
+    """A file that cannot be read, written or used: `file: what is wrong; what to do`."""
 
     def __init__(self, path: Path, found: str, advice: str):
         self.path, self.found, self.advice = os.fspath(path), found, advice
@@ -49,6 +49,14 @@ class CheckpointError(UserError, ValueError):
 
     def __reduce__(self):
         return type(self), (self.path, self.found, self.advice)
+
+
+class CheckpointError(FileError):
+    """A checkpoint that cannot be read, written or used."""
+
+
+class WeightsError(FileError):
+    """Weights or vocabularies from elsewhere that cannot be fetched, read or used."""
 
 
 class TrainingError(UserError, ValueError):
@@ -69,10 +77,10 @@ def make_or_refuse(make: Callable[..., Any], *arguments: Any, **options: Any) ->
         raise UserError(str(error)) from error
 
 
-def system_error(path: Path, action: str, error: OSError) -> CheckpointError:
+def system_error(path: Path, action: str, error: OSError, kind: type[FileError] = CheckpointError) -> FileError:
     """What the operating system refused, in words."""
     reason, advice = _REASONS.get(error.errno or 0, (error.strerror or str(error), "check the disk and the path"))
-    return CheckpointError(path, f"{action}: {reason}", advice)
+    return kind(path, f"{action}: {reason}", advice)
 
 
 def one_line(text: str, most: int = 600) -> str:

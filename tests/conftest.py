@@ -57,7 +57,8 @@ def rng():
 
 # marker → what such tests are, and the command that runs them
 ON_REQUEST = {
-    "oracle": ("tests against PyTorch or NVIDIA's compiler", "make test-oracles"),
+    "models": ("tests with real models", "make test-models"),
+    "oracle": ("tests against other implementations or NVIDIA's compiler", "make test-oracles"),
     "lesson": ("lessons, each with its broken engines", "make test-lessons"),
 }
 

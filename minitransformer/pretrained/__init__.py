@@ -1,0 +1,1 @@
+"""What others trained: their files, their tokenizers, their models."""
