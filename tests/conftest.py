@@ -56,16 +56,21 @@ def rng():
 
 
 def pytest_collection_modifyitems(config, items):
-    """Tests against other implementations run when asked for: `-m oracle`, which make test-oracles says."""
+    """Tests that need more than the project itself run when asked for: `-m oracle`, `-m models`, as make says it."""
     if config.getoption("-m"):
         if "oracle" in config.getoption("-m") and importlib.util.find_spec("torch") is None:
             raise pytest.UsageError("the oracle tests need PyTorch: make test-oracles installs it")
         return
-    oracles = [item for item in items if item.get_closest_marker("oracle")]
-    if oracles:
-        LEFT_OUT[f"{len(oracles)} tests against PyTorch or NVIDIA's compiler"] = "run them by: make test-oracles"
-        config.hook.pytest_deselected(items=oracles)
-        items[:] = [item for item in items if item not in oracles]
+    groups = [
+        ("models", "with real models", "test-models"),
+        ("oracle", "against other implementations or NVIDIA's compiler", "test-oracles"),
+    ]
+    for marker, what, target in groups:
+        found = [item for item in items if item.get_closest_marker(marker)]
+        if found:
+            LEFT_OUT[f"{len(found)} tests {what}"] = f"run them by: make {target}"
+            config.hook.pytest_deselected(items=found)
+            items[:] = [item for item in items if item not in found]
 
 
 def pytest_runtest_logreport(report):
