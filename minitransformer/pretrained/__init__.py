@@ -1,0 +1,1 @@
+"""Models that others trained, and their tokenizers."""

@@ -49,6 +49,12 @@ def test_merging_is_its_definition(symbols, pairs):
     assert symbols == before
 
 
+def test_a_pair_that_changed_waits_its_turn():
+    """2+3 goes first and makes 1+4 out of 1+2; 1+4 comes later than 0+1, although 1+2 would have come before it."""
+    pairs = {(2, 3): (0, 4), (1, 2): (1, 5), (0, 1): (2, 6), (1, 4): (3, 7)}
+    assert merge([0, 1, 2, 3], pairs) == [6, 4]
+
+
 def test_a_word_of_a_hundred_thousand_letters():
     """Would take an hour if every merge looked through the word."""
     tokens = BYTES | {b"ab": 256, b"abab": 257}

@@ -149,6 +149,7 @@ def fails(read, *arguments):
     with pytest.raises(UserError) as error:
         read(*arguments)
     assert "\n" not in str(error.value) and len(str(error.value)) < 700
+    assert "DataError" not in str(error.value)  # told once, not wrapped in another
     return str(error.value)
 
 
