@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 from minitransformer.pretrained.tokenizer import KnownWords, Tokenizer
 from minitransformer.pretrained.unicode_patterns import UnicodePattern
 
-# How a text is cut into words. A word carries the space before it, so that no space is ever stored on its own; of a
-# run of spaces the last one goes to the word that follows. White space that ends the text stays together.
+# How a text is cut into words. A word carries the space before it; of a run of spaces only the last one goes to the
+# word that follows. White space that ends the text stays together.
 PATTERNS = {
     # 's 't 're ... of English; letters; numbers; anything else; spaces
     "gpt2": r"'(?:s|t|re|ve|m|ll|d)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",

@@ -11,7 +11,7 @@ from itertools import chain
 from minitransformer.errors import UserError
 from minitransformer.pretrained.unicode_patterns import WHITE_SPACE
 
-CACHED_WORDS = 200_000  # a library of French novels has fewer different ones
+CACHED_WORDS = 200_000  # a novel has some ten thousand different ones
 CACHED_LENGTH = 100  # longer words are hardly met twice
 
 

