@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help lessons book test test-lessons test-oracles test-browser check format clean
+.PHONY: help lessons book test test-lessons test-oracles test-models test-browser check format clean
 
 help:
 	@echo "make lessons       runs every lesson and prints the verdicts"
@@ -13,6 +13,7 @@ help:
 	@echo "make test          the test suite"
 	@echo "make test-lessons  the tests that run every lesson, on the sound engine and on broken ones"
 	@echo "make test-oracles  the tests against PyTorch, and the CUDA files against NVIDIA's compiler (no GPU needed)"
+	@echo "make test-models   the tests with real models from \$$MINITRANSFORMER_MODELS"
 	@echo "make test-browser  opens every page of the book in Chromium"
 	@echo "make check         lint, format and types"
 	@echo "make format        lets ruff rewrite the files"
@@ -31,8 +32,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.oracles: $(VENV)/.installed
-	@echo "installing PyTorch and NVIDIA's compiler as oracles ..."
-	@$(PIP) torch==2.13.0 gguf==0.19.0 'cupy-cuda13x==14.2.0; sys_platform == "linux"' \
+	@echo "installing PyTorch, NVIDIA's compiler and others as oracles ..."
+	@$(PIP) torch==2.13.0 tokenizers==0.23.3 gguf==0.19.0 'cupy-cuda13x==14.2.0; sys_platform == "linux"' \
 		'nvidia-cuda-nvrtc==13.4.92; sys_platform == "linux"'
 	@touch $@
 
@@ -66,7 +67,11 @@ test-lessons: $(VENV)/.installed
 	@$(PYTEST) -m lesson
 
 test-oracles: $(VENV)/.oracles
-	@$(PYTEST) -m oracle
+	@$(PYTEST) -m 'oracle and not models'
+
+# Packages with the models lie in the folder MINITRANSFORMER_MODELS; what is not there is left out, and says so.
+test-models: $(VENV)/.oracles
+	@$(PYTEST) -m models
 
 test-browser: book
 	@$(BIN)/python -m pytest -m browser
