@@ -6,8 +6,10 @@ example:
 
 import argparse
 import os
+from dataclasses import dataclass
 
 import kernels
+from minitransformer.app.cli.namespace import options_of
 from minitransformer.app.tables import table
 
 TIERS = {
@@ -18,16 +20,22 @@ TIERS = {
 }
 
 
+@dataclass(frozen=True)
+class Options:
+    json: bool = False
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    options = options_of(Options, arguments)
     import numpy
 
     current = kernels.current().name
     reasons = kernels.reasons()
-    if arguments.json:
+    if options.json:
         import json
 
         states = {name: {"available": reason is None, "reason": reason} for name, reason in reasons.items()}

@@ -16,10 +16,13 @@ import importlib.util
 import json
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from minitransformer.app.cli.main import add_backend
+from minitransformer.app.cli.namespace import options_of
 from minitransformer.app.tables import table
 from minitransformer.errors import UserError
 
@@ -30,6 +33,18 @@ EXTRAS = {
     "roofline": "every kernel under what this machine allows",
     "growth": "time and memory against length and vocabulary",
 }
+
+
+@dataclass(frozen=True)
+class Options:
+    case: Sequence[str] = ()
+    list: bool = False
+    against: str | None = None
+    compile: bool = False
+    rounds: int | None = None
+    data: str | None = None
+    json: str | None = None
+    backend: str | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,46 +61,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    options = options_of(Options, arguments)
     from minitransformer.app.bench import machine
     from minitransformer.app.bench.cases import CASES
 
     known = {name: case.title for name, case in CASES.items()} | EXTRAS
-    if arguments.list:
+    if options.list:
         print(table(("case", "what is measured"), list(known.items())))
         return 0
-    unknown = [name for name in arguments.case if name not in known]
+    unknown = [name for name in options.case if name not in known]
     if unknown:
         raise UserError(f"no case is called {unknown[0]!r}; there are: {', '.join(known)}")
-    sides = ["ours"] + _peers(arguments)
-    if arguments.backend:
-        os.environ["MINITRANSFORMER_BACKEND"] = arguments.backend  # for the worker processes
+    sides = ["ours"] + _peers(options)
+    if options.backend:
+        os.environ["MINITRANSFORMER_BACKEND"] = options.backend  # for the worker processes
     try:
         FOLDER.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot write to {FOLDER}: {error.strerror}; run from a folder you may write to") from None
-    chosen = arguments.case or list(known)
+    chosen = options.case or list(known)
     report: dict[str, Any] = {"machine": machine.description(), "backend": _backend_line(), "sides": sides, "cases": []}
     print(f"{report['machine']}; backend {report['backend']}")
     for name in chosen:
         if name in CASES:
-            report["cases"].append(_run_case(CASES[name], sides, arguments))
+            report["cases"].append(_run_case(CASES[name], sides, options))
         else:
             report[name] = _EXTRA_RUNS[name](report)
     _tell("")
     _print_summary(report)
-    _save(report, arguments.json)
+    _save(report, options.json)
     return 0
 
 
-def _peers(arguments: argparse.Namespace) -> list[str]:
+def _peers(options: Options) -> list[str]:
     installed = importlib.util.find_spec("torch") is not None
-    if not installed and (arguments.against == "torch" or arguments.compile):
+    if not installed and (options.against == "torch" or options.compile):
         raise UserError("PyTorch is not installed; pip install torch, or leave --against and --compile out")
     if not installed:
         print("PyTorch is not installed: our own figures only", file=sys.stderr)
-    if not installed or arguments.against == "nothing":
+    if not installed or options.against == "nothing":
         return []
-    return ["torch", "compiled"] if arguments.compile else ["torch"]
+    return ["torch", "compiled"] if options.compile else ["torch"]
 
 
 def _backend_line() -> str:
@@ -101,11 +117,11 @@ def _tell(text: str) -> None:
         print(f"\r\033[K{text[:110]}", end="", file=sys.stderr, flush=True)
 
 
-def _run_case(case: Any, sides: list[str], arguments: argparse.Namespace) -> dict[str, Any]:
+def _run_case(case: Any, sides: list[str], options: Options) -> dict[str, Any]:
     from minitransformer.app.bench.machine import bandwidth, sgemm_peak
     from minitransformer.app.bench.race import race
 
-    contestants, peak = race(case, sides, arguments.data, arguments.rounds, _tell, sgemm_peak)
+    contestants, peak = race(case, sides, options.data, options.rounds, _tell, sgemm_peak)
     result: dict[str, Any] = {"name": case.name, "title": case.title, "target": case.target}
     for side in contestants:
         result[side.name] = {

@@ -13,6 +13,7 @@ import argparse
 
 from minitransformer.app.cli import text_input as _input
 from minitransformer.app.cli import using as _using
+from minitransformer.app.cli.namespace import options_of
 from minitransformer.errors import UserError
 
 WIDTH = 90  # of a text in the table
@@ -32,8 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
     from minitransformer.app.tasks.classifying import names_of
     from minitransformer.app.tasks.trained import open_model
 
-    texts = _input.texts_from(arguments)
-    trained = open_model(arguments.model, "Classifier")
+    options = options_of(_input.TextOptions, arguments)
+    texts = _input.texts_from(options)
+    trained = open_model(options.model, "Classifier")
     names, codec = names_of(trained.checkpoint), trained.codecs["text"]
     _using.announce(trained)
     truth: list[str] = []

@@ -19,9 +19,18 @@ examples:
 """
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
+from minitransformer.app.cli.namespace import options_of
 from minitransformer.errors import UserError
+
+
+@dataclass(frozen=True)
+class Options:
+    name: str | None = None
+    to: str | None = None
+    force: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,22 +40,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    options = options_of(Options, arguments)
     from minitransformer.app.data import sets as datasets
     from minitransformer.download import Line
 
-    if arguments.name is None:
-        if arguments.to is not None or arguments.force:
+    if options.name is None:
+        if options.to is not None or options.force:
             raise UserError(f"which data? name them: {', '.join(datasets.KNOWN)}")
         for dataset in datasets.KNOWN.values():
             _describe(dataset, datasets.cache() / dataset.name)
         return 0
-    if arguments.name not in datasets.KNOWN:
-        raise UserError(f"no data are called {arguments.name!r}; there are: {', '.join(datasets.KNOWN)}")
-    if arguments.to == "":
+    if options.name not in datasets.KNOWN:
+        raise UserError(f"no data are called {options.name!r}; there are: {', '.join(datasets.KNOWN)}")
+    if options.to == "":
         raise UserError("--to: the name of the folder is empty")
-    dataset = datasets.KNOWN[arguments.name]
-    folder = Path(arguments.to) if arguments.to is not None else datasets.cache() / dataset.name
-    record, made = datasets.fetch(dataset, folder, Line(), force=arguments.force)
+    dataset = datasets.KNOWN[options.name]
+    folder = Path(options.to) if options.to is not None else datasets.cache() / dataset.name
+    record, made = datasets.fetch(dataset, folder, Line(), force=options.force)
     print(f"{'written to' if made else 'already there:'} {folder}")
     _count(record)
     return 0

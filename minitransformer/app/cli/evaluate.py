@@ -15,11 +15,13 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from minitransformer.app.cli import numbers
 from minitransformer.app.cli import using as _using
-from minitransformer.app.cli.training_flags import data_options, named, report
+from minitransformer.app.cli.namespace import named, options_of
+from minitransformer.app.cli.training_flags import data_options, report
 from minitransformer.app.tasks.evaluating import EvaluateOptions, evaluation
 from minitransformer.app.tasks.objectives import OBJECTIVES, Objective
 from minitransformer.app.tasks.options import DataOptions, flag
@@ -28,6 +30,15 @@ from minitransformer.errors import UserError
 
 # option → the kinds of models that have use for it
 USES = {"beam": ("Translator",), "text_column": ("LanguageModel", "Classifier"), "label_column": ("Classifier",)}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Of the command; those of a measurement are EvaluateOptions."""
+
+    model: str | None = None
+    last: bool = False
+    json: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,47 +54,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, objectives: Mapping[str, Objective] = OBJECTIVES) -> int:
-    paths = [arguments.model] if arguments.model else [FOLDERS[kind] for kind in FOLDERS if exists(kind)]
+    command, data = options_of(Options, arguments), data_options(arguments)
+    options = EvaluateOptions(**named(EvaluateOptions, arguments) | {"data": data})
+    paths = [command.model] if command.model else [FOLDERS[kind] for kind in FOLDERS if exists(kind)]
     if not paths:
         commands = ", ".join(f"`minitransformer {command}`" for command in COMMANDS.values())
         raise UserError(f"there is no trained model in runs/ yet: make one with {commands}, or name one with --model")
-    if arguments.data is not None and len(paths) > 1:
-        raise UserError(f"which model is {arguments.data} for? name it with --model: {', '.join(paths)}")
-    if arguments.last and arguments.model and not os.path.isdir(arguments.model):
-        raise UserError(f"--last chooses among the weights of a run, and {arguments.model} names some: omit it")
-    models = [open_model(path, None, which="latest" if arguments.last else "best") for path in paths]
-    if not arguments.model and arguments.data is None:
+    if data.path is not None and len(paths) > 1:
+        raise UserError(f"which model is {data.path} for? name it with --model: {', '.join(paths)}")
+    if command.last and command.model and not os.path.isdir(command.model):
+        raise UserError(f"--last chooses among the weights of a run, and {command.model} names some: omit it")
+    models = [open_model(path, None, which="latest" if command.last else "best") for path in paths]
+    if not command.model and data.path is None:
         others = [trained for trained in models if not trained.builtin]
         if len(others) < len(models):
             models = [trained for trained in models if trained.builtin]
             for trained in others:
                 print(f"left out: {trained.path}, which needs data of its own (DATA --model RUN)", file=sys.stderr)
     for trained in models:
-        _refuse_idle(arguments, trained)
-    options = EvaluateOptions(**named(EvaluateOptions, arguments) | {"data": data_options(arguments)})
+        _refuse_idle(named(EvaluateOptions, arguments) | named(DataOptions, arguments), data.path, command, trained)
     reports = {}
     for number, trained in enumerate(models):
-        if not arguments.json:
+        if not command.json:
             print("\n" * bool(number), end="", flush=True)
             _using.announce(trained)
         measured = evaluation(trained, options, objectives)
         reports[trained.path] = measured.values
-        if not arguments.json:
+        if not command.json:
             report(measured.lines)
-    if arguments.json:
+    if command.json:
         print(json.dumps(reports, indent=2))
     return 0
 
 
-def _refuse_idle(arguments: argparse.Namespace, trained: Trained) -> None:
+def _refuse_idle(given: Collection[str], path: str | None, command: Options, trained: Trained) -> None:
     """Options that would do nothing for this model, if it is the only one."""
-    given = named(EvaluateOptions, arguments) | named(DataOptions, arguments)
     for name in given:
-        if name in ("texts", "seed") and arguments.data is not None:
+        if name in ("texts", "seed") and path is not None:
             raise UserError(f"{flag(name)} is about fresh built-in text: omit it, or do without DATA")
-        if name in ("text_column", "label_column") and arguments.data is None:
+        if name in ("text_column", "label_column") and path is None:
             raise UserError(f"{flag(name)} is about data of your own: give DATA, or omit it")
-    if not arguments.model and arguments.data is None:
+    if not command.model and path is None:
         return  # each has some use for one of the models
     for name, kinds in USES.items():
         if name in given and trained.kind not in kinds:

@@ -7,13 +7,36 @@ examples:
   minitransformer generate "The author" --beam 4
 """
 
+from __future__ import annotations
+
 import argparse
 import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from minitransformer.app.cli import numbers
 from minitransformer.app.cli import text_input as _input
 from minitransformer.app.cli import using as _using
+from minitransformer.app.cli.namespace import options_of
 from minitransformer.errors import UserError
+
+if TYPE_CHECKING:
+    from minitransformer.app.tasks.trained import Trained
+
+
+@dataclass(frozen=True)
+class Options:
+    prompt: str = ""
+    model: str | None = None
+    count: int = 1
+    length: int | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    greedy: bool = False
+    beam: int | None = None
+    no_repeat: int = 0
+    seed: int | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,13 +69,14 @@ def run(arguments: argparse.Namespace) -> int:
     from minitransformer.app.tasks.trained import open_model
     from minitransformer.app.training.checkpoints import CheckpointError
 
-    drawn = {name: getattr(arguments, name) for name in ("temperature", "top_k", "top_p")}
-    if (arguments.greedy or arguments.beam) and any(value is not None for value in drawn.values()):
+    options = options_of(Options, arguments)
+    drawn = (options.temperature, options.top_k, options.top_p)
+    if (options.greedy or options.beam) and any(value is not None for value in drawn):
         raise UserError("--greedy and --beam choose the likeliest words: leave out --temperature, --top-k and --top-p")
-    if arguments.greedy and arguments.beam:
+    if options.greedy and options.beam:
         raise UserError("--greedy and --beam: give one or the other")
-    prompt = _input.checked(arguments.prompt)
-    trained = open_model(arguments.model, "LanguageModel")
+    prompt = _input.checked(options.prompt)
+    trained = open_model(options.model, "LanguageModel")
     if not trained.model.config.causal:
         found = "holds a model that fills in hidden words and cannot go on with a text"
         advice = "name a run of `minitransformer pretrain` without --objective"
@@ -63,39 +87,39 @@ def run(arguments: argparse.Namespace) -> int:
     ids = [Tokenizer.sos, *codec.encode(prompt, complete=False)]
     if len(ids) >= max_len:
         raise UserError(f"a prompt of {len(ids) - 1} words fills the model's {max_len} positions: shorten it")
-    if arguments.length is not None and len(ids) + arguments.length > max_len:
-        raise UserError(f"--length {arguments.length}: after this prompt there is room for {max_len - len(ids)} words")
-    options = {
-        "max_new_tokens": arguments.length,
+    if options.length is not None and len(ids) + options.length > max_len:
+        raise UserError(f"--length {options.length}: after this prompt there is room for {max_len - len(ids)} words")
+    limits = {
+        "max_new_tokens": options.length,
         "eos": Tokenizer.eos,
-        "no_repeat": arguments.no_repeat,
+        "no_repeat": options.no_repeat,
         "suppress": (Tokenizer.sos, Tokenizer.pad),
     }
-    if arguments.beam:
-        _search(trained, ids, arguments, options)
+    if options.beam:
+        _search(trained, ids, max(options.beam, options.count), options.count, limits)
     else:
-        _stream(trained, ids, arguments, options)
+        _stream(trained, ids, options, limits)
     return 0
 
 
-def _stream(trained, ids: list[int], arguments: argparse.Namespace, options: dict) -> None:
+def _stream(trained: Trained, ids: list[int], options: Options, limits: dict[str, Any]) -> None:
     """One text after the other, word by word."""
     import secrets
 
     from minitransformer.decoding import stream
 
-    seed = arguments.seed
-    if not arguments.greedy:
-        options |= {"sample": True, "top_k": arguments.top_k, "top_p": arguments.top_p}
-        options["temperature"] = 0.8 if arguments.temperature is None else arguments.temperature
+    seed = options.seed
+    if not options.greedy:
+        limits |= {"sample": True, "top_k": options.top_k, "top_p": options.top_p}
+        limits["temperature"] = 0.8 if options.temperature is None else options.temperature
         if seed is None:
             seed = secrets.randbelow(10_000)
             print(f"seed {seed}", file=sys.stderr, flush=True)
-    for number in range(1 if arguments.greedy else arguments.count):
+    for number in range(1 if options.greedy else options.count):
         page = _Page(trained.codecs["text"])
         page.show(ids[1:])
         written = ids[1:]
-        for words in stream(trained.model, [ids], seed=(seed or 0) + number, **options):
+        for words in stream(trained.model, [ids], seed=(seed or 0) + number, **limits):
             written = [*written, int(words[0])]
             page.show(written)
         page.end()
@@ -121,12 +145,11 @@ class _Page:
         print(flush=True)
 
 
-def _search(trained, ids: list[int], arguments: argparse.Namespace, options: dict) -> None:
+def _search(trained: Trained, ids: list[int], beams: int, count: int, limits: dict[str, Any]) -> None:
     """The likeliest whole texts, best first."""
     from minitransformer.decoding import beam_search
 
-    beams = max(arguments.beam, arguments.count)
-    found = beam_search(trained.model, [ids], beams=beams, **options)[0]
-    for hypothesis in found[: arguments.count]:
+    found = beam_search(trained.model, [ids], beams=beams, **limits)[0]
+    for hypothesis in found[:count]:
         text = trained.codecs["text"].decode([*ids[1:], *hypothesis.tokens])
-        print(text if arguments.count == 1 else f"{hypothesis.log_prob:8.2f}  {text}", flush=True)
+        print(text if count == 1 else f"{hypothesis.log_prob:8.2f}  {text}", flush=True)

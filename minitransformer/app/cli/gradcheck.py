@@ -13,14 +13,23 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import kernels
 from autograd import Function, GradcheckError, Tensor, gradcheck
 from autograd.examples import EXAMPLES
 from kernels.samples import SAMPLES, samples
 from minitransformer.app.cli.main import add_backend
+from minitransformer.app.cli.namespace import options_of
 from minitransformer.app.tables import table
 from minitransformer.errors import UserError
+
+
+@dataclass(frozen=True)
+class Options:
+    rule: Sequence[str] = ()
+    backend: str | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,12 +65,13 @@ def check_kernel(name: str) -> tuple[int, int, float]:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    options = options_of(Options, arguments)
     rules = [*SAMPLES, *EXAMPLES]
-    names = arguments.rule or rules
+    names = options.rule or rules
     for name in names:
         if name not in rules:
             raise UserError(f"no rule is called {name!r}; there are: {', '.join(rules)}")
-    chosen = arguments.backend or os.environ.get("MINITRANSFORMER_BACKEND")
+    chosen = options.backend or os.environ.get("MINITRANSFORMER_BACKEND")
     backends = (chosen,) if chosen else kernels.available()
     failures = []
     for backend in backends:

@@ -17,8 +17,10 @@ examples:
 import argparse
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import kernels
+from minitransformer.app.cli.namespace import options_of
 from minitransformer.app.cli.sizes import add_sizes, given_sizes
 from minitransformer.app.tables import table
 from minitransformer.config import ALL, PRESETS
@@ -33,6 +35,13 @@ PARTS = {
     "linear": "feed-forward",
     "norm": "norms",
 }
+
+
+@dataclass(frozen=True)
+class Options:
+    preset: str = "lab"
+    head: str = "lm"
+    json: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,19 +82,20 @@ def shared(model: Module) -> Iterable[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    kind = PRESETS[arguments.preset].get(arguments.head, ("",))[0]
+    options = options_of(Options, arguments)
+    kind = PRESETS[options.preset].get(options.head, ("",))[0]
     sizes = given_sizes(arguments, kind)
     try:
         with kernels.use("numpy"):  # nothing is computed, so nothing needs compiling
-            model = build(arguments.preset, arguments.head, **sizes, seed=None)
+            model = build(options.preset, options.head, **sizes, seed=None)
     except (ValueError, TypeError) as error:  # a size that cannot be, or that this kind of model has not
         raise UserError(str(error)) from error
     parts, total = count_parts(model), model.num_parameters()
-    if arguments.json:
+    if options.json:
         import json
 
         listed = [{"part": part.strip(), "times": times, "parameters": number} for part, times, number in parts]
-        report = {"preset": arguments.preset, "head": arguments.head, **sizes, "parts": listed, "total": total}
+        report = {"preset": options.preset, "head": options.head, **sizes, "parts": listed, "total": total}
         print(json.dumps(report, indent=2))
         return 0
     rows: list[tuple[str, str, str, str]] = []
@@ -94,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         rows.append((part, each, f"{number:,}", f"{number / total:.1%}"))
     rows.append(("total", "", f"{total:,}", ""))
     changed = "".join(f", {name} {value}" for name, value in sizes.items())
-    print(f"{type(model).__name__}, preset {arguments.preset}{changed}")
+    print(f"{type(model).__name__}, preset {options.preset}{changed}")
     print(table(("part", "each", "parameters", "share"), rows, right=(1, 2, 3)))
     for line in shared(model):
         print(line)

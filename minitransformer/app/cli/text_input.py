@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from minitransformer.app.data import DataError, read_documents
 from minitransformer.app.data.readers.lines import MAX_LINE_BYTES, decode_line
@@ -12,19 +14,29 @@ from minitransformer.errors import UserError
 STDIN = "<stdin>"
 
 
+@dataclass(frozen=True)
+class TextOptions:
+    """Of the commands that answer to texts."""
+
+    text: Sequence[str] = ()
+    file: str | None = None
+    model: str | None = None
+    beam: int = 1
+
+
 def add_input(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("text", nargs="*", help=f"{what}, each in quotes (default: lines from a pipe)")
     parser.add_argument("--file", metavar="FILE", help="read them from a file: lines, .tsv, .csv, .jsonl or .spm")
 
 
-def texts_from(arguments: argparse.Namespace) -> list[str]:
+def texts_from(options: TextOptions) -> list[str]:
     """What the user gave, one way or another; nothing at all is an empty list."""
-    if arguments.file is not None:
-        if arguments.text:
+    if options.file is not None:
+        if options.text:
             raise UserError("texts on the command line and --file: give one or the other")
-        return read_documents(arguments.file)
-    if arguments.text:
-        return [checked(text) for text in arguments.text if text.strip()]
+        return read_documents(options.file)
+    if options.text:
+        return [checked(text) for text in options.text if text.strip()]
     return [] if sys.stdin is None or sys.stdin.isatty() else _piped()
 
 

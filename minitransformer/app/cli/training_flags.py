@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from minitransformer.app.cli import numbers
 from minitransformer.app.cli.main import add_backend
+from minitransformer.app.cli.namespace import named
 from minitransformer.app.cli.sizes import add_sizes, given_sizes
 from minitransformer.app.tasks.options import DataOptions, TokenizerOptions, TrainingOptions
 
@@ -53,12 +53,6 @@ def add_tokenizer(parser: argparse.ArgumentParser, usual: str, lab: bool = True)
     if lab:
         group.add_argument("--dict", metavar="FILE", help="the labs' dict.txt (default: for .spm data, beside them)")
         group.add_argument("--sentencepiece", metavar="FILE", help="a sentencepiece model to use instead of a new one")
-
-
-def named(kind: type, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Of the arguments those that have the name of a field of this dataclass, and a value."""
-    names = {one.name for one in fields(kind)}
-    return {name: value for name, value in vars(arguments).items() if name in names and value is not None}
 
 
 def data_options(arguments: argparse.Namespace) -> DataOptions:

@@ -15,6 +15,7 @@ import sys
 from minitransformer.app.cli import numbers
 from minitransformer.app.cli import text_input as _input
 from minitransformer.app.cli import using as _using
+from minitransformer.app.cli.namespace import options_of
 from minitransformer.errors import UserError
 
 
@@ -28,14 +29,15 @@ def run(arguments: argparse.Namespace) -> int:
     from minitransformer.app.tasks.trained import open_model
     from minitransformer.app.tasks.translating import translations
 
-    sentences = _input.texts_from(arguments)
-    trained = open_model(arguments.model, "Translator")
+    options = options_of(_input.TextOptions, arguments)
+    sentences = _input.texts_from(options)
+    trained = open_model(options.model, "Translator")
     _using.announce(trained)
     demonstration = not sentences
     if demonstration:
         sentences = _fresh(trained)
     _using.note_unknown(trained.codecs["source"], sentences)
-    found = translations(trained.model, trained.codecs, sentences, beams=arguments.beam)
+    found = translations(trained.model, trained.codecs, sentences, beams=options.beam)
     # beside its source where a person compares, alone where a program reads
     beside = demonstration or (sys.stdout.isatty() and len(sentences) > 1)
     width = max(map(len, sentences)) if beside else 0
