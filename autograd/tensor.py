@@ -18,7 +18,7 @@ import numpy as np
 
 import kernels
 from autograd.gradient_sum import GradientSum
-from autograd.storage import Storage
+from autograd.storage import Storage, owner_of
 from autograd.syntax import TensorSyntax
 from kernels.contract import FLOATS
 
@@ -204,8 +204,9 @@ class Tensor(TensorSyntax):
                 sums.setdefault(id(parent), GradientSum()).add(parent.backend, dx)
             if not retain_graph:
                 tensor.node.release()
+        callers = owner_of(first)
         for leaf, dy in arrived:  # only now: a rule that fails leaves no half of the gradients behind
-            leaf._accumulate(dy)
+            leaf._accumulate(dy.copy() if owner_of(dy) is callers else dy)  # the caller may go on using the array
 
     def _first_gradient(self, gradient: Any):
         if gradient is None:
@@ -218,7 +219,7 @@ class Tensor(TensorSyntax):
         gradient = self.backend.asarray(gradient.array if isinstance(gradient, Tensor) else gradient)
         if tuple(gradient.shape) != self.shape:
             raise AutogradError(f"the gradient has shape {tuple(gradient.shape)}, the Tensor {self.shape}")
-        return gradient.astype(self.dtype)  # a copy: the caller may go on using the array
+        return gradient.astype(self.dtype, copy=False)
 
 
 def inputs_before_results(root: Tensor) -> list[Tensor]:
