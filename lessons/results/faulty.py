@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lessons import faults
-from lessons.results.records import environment, save_figure
+from lessons.results.record_files import environment, save_figure
 from lessons.results.reporting import script
 from lessons.results.translation import SENTENCES
 from minitransformer.app.data import Tokenizer, TranslationBatches, WordTokenizer, read_pairs

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lessons.results import experiments
-from lessons.results.records import save_figure
+from lessons.results.record_files import save_figure
 from lessons.results.reporting import require_any, script, summaries
 from lessons.results.runs import Run, about, metrics, note_of
 from lessons.results.transfer import accuracy_text, base, interval, naive_bayes

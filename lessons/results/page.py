@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lessons.results.films import with_seeds
-from lessons.results.records import load_record
+from lessons.results.record_files import load_record
 from lessons.results.transfer import accuracy_text
 from lessons.results.translation import any_case
 from minitransformer.app.cli.main import orderly

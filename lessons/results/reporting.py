@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lessons.results.records import load_record, rounded, save_record
+from lessons.results.record_files import load_record, rounded, save_record
 from lessons.results.runs import Run, add_places
 from minitransformer.app.cli.main import orderly
 from minitransformer.errors import UserError

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lessons.results.records import environment
+from lessons.results.record_files import environment
 from minitransformer.app.cli.main import orderly
 from minitransformer.app.training.checkpoints.files import replacing
 from minitransformer.app.training.metrics import read_metrics

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from lessons.results.records import environment, load, load_record, rounded, save_figure, save_record
+from lessons.results.record_files import environment, load, load_record, rounded, save_figure, save_record
 from lessons.results.side_by_side import Engine, Run, nudged, record_of, take_turns
 from minitransformer.app.bench.ours import threads
 from minitransformer.app.cli.main import orderly

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lessons.results.records import rounded
+from lessons.results.record_files import rounded
 from minitransformer.app.progress import Pace, Progress, Status
 from minitransformer.app.training.interrupts import Interrupts
 from minitransformer.errors import UserError

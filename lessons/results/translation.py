@@ -18,7 +18,7 @@ import numpy as np
 import autograd.functional as F
 from lessons.harness.engine import watched
 from lessons.results import experiments
-from lessons.results.records import save_figure
+from lessons.results.record_files import save_figure
 from lessons.results.reporting import require_any, script, summaries
 from lessons.results.runs import Run, about, metrics, note_of
 from minitransformer.app.data import Tokenizer, WordTokenizer, read_pairs

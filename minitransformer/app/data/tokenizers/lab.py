@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from minitransformer.app.data.readers.lines import Path, numbered_lines, read_bytes, require_some
+from minitransformer.app.data.tokenizers.json_files import entry, write_bytes
 from minitransformer.app.data.tokenizers.piece_model import load_processor
 from minitransformer.app.data.tokenizers.pieces import encode_with, join_with, match_ids, read_model, write_model
-from minitransformer.app.data.tokenizers.storage import entry, write_bytes
 from minitransformer.app.data.tokenizers.tokenizer import Tokenizer
 from minitransformer.errors import DataError, excerpt
 

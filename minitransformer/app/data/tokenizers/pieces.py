@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.app.data.readers.lines import Path, read_bytes
+from minitransformer.app.data.tokenizers.json_files import entry, write_bytes
 from minitransformer.app.data.tokenizers.piece_model import (
     BYTE,
     NORMAL,
@@ -20,7 +21,6 @@ from minitransformer.app.data.tokenizers.piece_model import (
     ModelPiece,
     load_processor,
 )
-from minitransformer.app.data.tokenizers.storage import entry, write_bytes
 from minitransformer.app.data.tokenizers.tokenizer import BASE_SPECIALS, Tokenizer
 from minitransformer.errors import DataError, excerpt
 

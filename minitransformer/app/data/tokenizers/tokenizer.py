@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from minitransformer.app.data.readers.lines import Path
-from minitransformer.app.data.tokenizers.storage import entry, read_json_object, write_json
+from minitransformer.app.data.tokenizers.json_files import entry, read_json_object, write_json
 from minitransformer.errors import DataError, excerpt
 
 BASE_SPECIALS = ("<sos>", "<pad>", "<eos>", "<oov>")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from minitransformer.app.data.readers.lines import Path
-from minitransformer.app.data.tokenizers.storage import entry
+from minitransformer.app.data.tokenizers.json_files import entry
 from minitransformer.app.data.tokenizers.tokenizer import BASE_SPECIALS, Tokenizer
 from minitransformer.errors import DataError
 

@@ -13,7 +13,7 @@ import pytest
 import autograd.functional as F
 import kernels
 from kernels.contract import CONTRACT
-from minitransformer.app.bench import cases, charts, growth, inputs, profile
+from minitransformer.app.bench import bench_inputs, cases, charts, growth, profile
 from minitransformer.app.bench.roofline import Point
 from minitransformer.config import LAB_TRANSLATOR
 from minitransformer.models import Translator, build
@@ -43,14 +43,14 @@ def test_the_arithmetic_is_what_the_kernels_do(kind):
     if kind == "translator":
         small = replace(LAB_TRANSLATOR, source_vocab=50, target_vocab=5000)
         model, claimed = Translator(small), cases.translator_flops(sizes | {"model": small})
-        source, target = inputs.words(2, 16, 50), inputs.words(2, 17, 5000)
+        source, target = bench_inputs.words(2, 16, 50), bench_inputs.words(2, 17, 5000)
         loss = model.loss(source, target[:, :-1], target[:, 1:])
     elif kind == "classifier":
         model, claimed = build("lab", "classifier"), cases.classifier_flops(sizes)
-        loss = F.cross_entropy(model(inputs.words(2, 16, 50001)), np.array([0, 1]))
+        loss = F.cross_entropy(model(bench_inputs.words(2, 16, 50001)), np.array([0, 1]))
     else:
         model, claimed = build("lab"), cases.step_flops(sizes)
-        ids = inputs.words(2, 17, 50001)
+        ids = bench_inputs.words(2, 17, 50001)
         loss = model.loss(ids[:, :-1], ids[:, 1:])
     assert product_flops(loss) == pytest.approx(claimed, rel=0.02)
 
