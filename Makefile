@@ -5,13 +5,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help lessons book test test-lessons test-oracles test-models test-browser check format clean
+.PHONY: help lessons book test test-slow test-oracles test-models test-browser check format clean
 
 help:
 	@echo "make lessons       runs every lesson and prints the verdicts"
 	@echo "make book          renders lessons, claims and kernels into build/book"
 	@echo "make test          the test suite"
-	@echo "make test-lessons  the tests that run every lesson, on the sound engine and on broken ones"
+	@echo "make test-slow     the tests that take minutes: whole lessons, mutation scores, every access checked"
 	@echo "make test-oracles  the tests against PyTorch, and the CUDA files against NVIDIA's compiler (no GPU needed)"
 	@echo "make test-models   the tests with real models from \$$MINITRANSFORMER_MODELS"
 	@echo "make test-browser  opens every page of the book in Chromium"
@@ -63,8 +63,8 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 test: $(VENV)/.installed
 	@$(PYTEST)
 
-test-lessons: $(VENV)/.installed
-	@$(PYTEST) -m lesson
+test-slow: $(VENV)/.installed
+	@$(PYTEST) -m slow
 
 test-oracles: $(VENV)/.oracles
 	@$(PYTEST) -m 'oracle and not models'

@@ -59,7 +59,7 @@ def rng():
 ON_REQUEST = {
     "models": ("tests with real models", "make test-models"),
     "oracle": ("tests against other implementations or NVIDIA's compiler", "make test-oracles"),
-    "lesson": ("lessons, each with its broken engines", "make test-lessons"),
+    "slow": ("tests that take minutes: whole lessons, mutation scores, every access checked", "make test-slow"),
 }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", ["autograd", "reference", "cpu"])
 def test_every_mutant_is_caught(tier, capsys):
     script = Path(__file__).with_name("mutation_score.py")

@@ -120,6 +120,7 @@ print(count)
 
 
 @pytest.mark.bounds
+@pytest.mark.slow
 def test_no_access_out_of_bounds(tmp_path):
     """Every sample, forward and backward, compiled with a check at every array access."""
     environment = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "MINITRANSFORMER_QUIET": "1"}

@@ -63,7 +63,7 @@ def test_a_lesson_leaves_drawing_and_breaking_to_the_files_beside_it(script):
     assert "matplotlib" not in text and "engine.replace" not in text
 
 
-@pytest.mark.lesson
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_a_lesson_passes_and_catches_every_broken_engine(script, python):
     result = python("-m", "minitransformer", "lessons", script.stem, "--changed", cwd=ROOT)
