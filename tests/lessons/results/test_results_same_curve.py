@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from lessons.results import records, same_curve, side_by_side
+from lessons.results import record_files, same_curve, side_by_side
 from minitransformer.app.progress import Silent
 from minitransformer.models import LanguageModel
 
@@ -36,7 +36,7 @@ def record():
     curves, stopped = side_by_side.take_turns(runs, same_curve.batches_of(documents()), STEPS, Silent())
     assert not stopped
     measured = side_by_side.record_of(curves, start, {name: run.weights() for name, run in runs.items()})
-    return {"settings": {"weights": 1000}, **records.environment()} | measured
+    return {"settings": {"weights": 1000}, **record_files.environment()} | measured
 
 
 def test_a_run_differs_from_itself_by_nothing_and_from_a_nudged_one_by_rounding(record):
@@ -69,8 +69,8 @@ def test_nudging_moves_each_weight_to_a_neighbour():
 
 
 def test_the_record_survives_the_file_and_can_be_drawn_again(record, tmp_path, capsys):
-    records.save_record(record, tmp_path / "same_curve.json")
-    assert records.load_record(tmp_path / "same_curve.json") == record
+    record_files.save_record(record, tmp_path / "same_curve.json")
+    assert record_files.load_record(tmp_path / "same_curve.json") == record
     lines = (tmp_path / "same_curve.json").read_text(encoding="utf-8").splitlines()
     assert sum(f"{record['curves']['ours']['loss'][-1]}]" in line for line in lines) >= 1, "a list stays on its line"
     assert same_curve.main(["--draw", "--out", str(tmp_path)]) == 0
@@ -94,7 +94,7 @@ def test_times_taken_in_a_crowd_are_known(load, alone):
 def test_rounding_to_significant_digits():
     given = {"a": [1 / 3, 1e-7 / 3, 12345678.0], "b": "text", "c": 7, "d": True, "e": None}
     kept = {"a": [0.33333, 3.3333e-8, 12346000.0], "b": "text", "c": 7, "d": True, "e": None}
-    assert records.rounded(given) == kept
+    assert record_files.rounded(given) == kept
 
 
 def test_ctrl_c_ends_after_the_step_with_what_there_is():
@@ -150,7 +150,7 @@ def test_five_steps_beside_pytorch(files):
     """All of it, with the labs' layers over a small vocabulary."""
     arguments = ["--text", str(files / "text.spm"), "--dict", str(files / "dict.txt"), "--steps", str(STEPS)]
     assert same_curve.main([*arguments, "--out", str(files / "out")]) == 0
-    record = records.load_record(files / "out" / "same_curve.json")
+    record = record_files.load_record(files / "out" / "same_curve.json")
     assert len(record["curves"]["pytorch"]["loss"]) == STEPS
     for name in ("pytorch", "pytorch_double_norm", "perturbed"):
         # Each loss is good to some 1e-7. An eps of 1e-7 in Adam shows at 2e-5, a β₂ of 0.99, no clip, or a mean with
