@@ -1,4 +1,4 @@
-"""The figures of lesson 10: two floors, and what BERT reads."""
+"""The figures of lesson 12: two floors, and what BERT reads."""
 
 import matplotlib.pyplot as plt
 import numpy as np

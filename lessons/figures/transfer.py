@@ -1,4 +1,4 @@
-"""The figures of lesson 9: what a cache saves, and what pretraining is worth."""
+"""The figures of lesson 11: what a cache saves, and what pretraining is worth."""
 
 import matplotlib.pyplot as plt
 import numpy as np

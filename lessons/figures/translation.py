@@ -1,4 +1,4 @@
-"""The figures of lesson 11: what faults do to training, to attention and to translations."""
+"""The figures of lesson 13: what faults do to training, to attention and to translations."""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 9. One base, two heads
+# # 11. One base, two heads
 #
 # Labels are expensive: somebody has to read a review before it can be called good or bad. Text is free. So nearly every
 # language system today is made in two steps. First *pretrain* on plain text, by predicting the next word. Then take the
@@ -10,7 +10,7 @@
 # trained for twelve hours. Here everything is trained in front of you, several times, in a language whose every
 # probability is known.
 #
-# Run it: `python lessons/09_transfer.py [--backend NAME] [--full [--data DIR]]`; add `--break weights-shuffled` to see
+# Run it: `python lessons/11_transfer.py [--backend NAME] [--full [--data DIR]]`; add `--break weights-shuffled` to see
 # a check fail.
 
 # %%

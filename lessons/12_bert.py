@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 10. Reading from both sides
+# # 12. Reading from both sides
 #
 # The language model of the last lesson reads from left to right. It must: whoever writes the next word has nothing on
 # the right to look at. But somebody who *reads* a finished sentence sees both sides, and often it is the end of the
@@ -9,7 +9,7 @@
 # Two claims. The first says that this is more than a matter of taste: there are things that a left-to-right model
 # cannot know, however long it is trained. The second says what BERT's input looks like, and that training on it works.
 #
-# Run it: `python lessons/10_bert.py [--backend NAME] [--full]`; add `--break causal-forced` to see a check fail.
+# Run it: `python lessons/12_bert.py [--backend NAME] [--full]`; add `--break causal-forced` to see a check fail.
 
 # %%
 import math

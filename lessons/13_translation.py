@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 11. Translation, and how it goes wrong
+# # 13. Translation, and how it goes wrong
 #
 # An encoder reads an English sentence, a decoder writes it in French: that is the machine for which transformers were
 # invented. Students who build it from the paper often end in the same place. The loss falls for a while, then grows.
@@ -9,7 +9,7 @@
 # Which of the two? Here we can find out, since we can break a sound engine on purpose, one part at a time, and watch
 # what each fault does. The second question is about first aid: forbid the model to repeat a word. Does that help?
 #
-# Run it: `python lessons/11_translation.py [--backend NAME] [--full] [--data DIR]`; add `--break mask-off` to see a
+# Run it: `python lessons/13_translation.py [--backend NAME] [--full] [--data DIR]`; add `--break mask-off` to see a
 # check fail.
 
 # %%
