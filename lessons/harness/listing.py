@@ -17,6 +17,7 @@ from lessons.harness.terminal import claims_table, columns, printable, summary
 from minitransformer.errors import UserError
 
 SUMMARY = "every claim of the lessons, its verdict and evidence, from their last run"
+MERELY_PRINTS = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

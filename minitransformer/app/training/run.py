@@ -149,6 +149,7 @@ class Run:
         self.state = State()
         self.checkpoint: str | None = None  # the path of the last one
         self.unsaved = True
+        self.told_of_metrics = False  # that its lines cannot be written at the moment
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -215,7 +216,10 @@ class Run:
         state.metrics[kind] = where | finite | spent
         self.unsaved = True
         if self.files is not None:
-            self.files[1].append(state.metrics[kind])
+            trouble = self.files[1].append(state.metrics[kind])
+            if trouble is not None and not self.told_of_metrics:
+                self.progress.note(f"note: {trouble}; training goes on, and the lines wait for the next checkpoint")
+            self.told_of_metrics = trouble is not None
 
     def save(self) -> None:
         if self.files is not None:
