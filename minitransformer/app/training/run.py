@@ -14,8 +14,8 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-import kernels
 from minitransformer.app.progress import Progress
+from minitransformer.app.training import environment
 from minitransformer.app.training.checkpoints import (
     Best,
     Checkpoint,
@@ -139,7 +139,7 @@ class Run:
         self.model, self.optimizer, self.tokenizer, self.progress = model, optimizer, tokenizer, progress
         self.files = None if folder is None else (RunFolder(folder, options.keep), MetricsFile(folder))
         # what decides about the numbers of a run, as JSON values; noted in its checkpoints and compared on resuming
-        self.environment = {"backend": kernels.current().name, "numpy": np.__version__}
+        self.environment = environment.description()
         self.training = {
             "options": asdict(options),
             "optimizer": {name: v for name, v in vars(optimizer).items() if isinstance(v, int | float | tuple)},
@@ -193,7 +193,7 @@ class Run:
 
     def _changes_since(self, checkpoint: Checkpoint) -> list[str]:
         """What differs from the former run and so ends the bit-for-bit agreement with it."""
-        changes = differences(checkpoint.environment, self.environment)
+        changes = environment.changes(checkpoint.environment, self.environment)
         for part, given in json.loads(json.dumps(self.training)).items():  # as the file has it: a tuple is a list there
             saved = checkpoint.training.get(part)
             ignored = WITHOUT_EFFECT_ON_WEIGHTS if part == "options" else ()
