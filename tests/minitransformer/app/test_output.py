@@ -99,7 +99,9 @@ def shell(folder, line: str, *arguments: str, unbuffered: bool = False) -> subpr
     quoted = " ".join([sys.executable, "-m", "minitransformer", *arguments])
     environment = {**os.environ, "MINITRANSFORMER_BACKEND": "numpy", "C": quoted}
     environment["PYTHONUNBUFFERED"] = "1" if unbuffered else ""
-    return subprocess.run(["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+    )
 
 
 @pytest.fixture(scope="module")

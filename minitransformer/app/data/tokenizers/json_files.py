@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 from minitransformer.app.data.readers.lines import MAX_FILE_BYTES, Path, decode_line, read_bytes
+from minitransformer.durable import write_whole
 from minitransformer.errors import DataError
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write beside the target, flush to disk, rename: a reader sees the old file or the new, never half."""
-    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """One entry a line, so that the file can be read and compared line by line."""
-    write_bytes(path, (json.dumps(value, ensure_ascii=False, indent=0) + "\n").encode("utf-8"))
+    write_whole(path, (json.dumps(value, ensure_ascii=False, indent=0) + "\n").encode("utf-8"))
 
 
 def parse_json(path: Path, number: int, text: str) -> Any:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from minitransformer.app.data.readers.lines import Path, numbered_lines, read_bytes, require_some
-from minitransformer.app.data.tokenizers.json_files import entry, write_bytes
+from minitransformer.app.data.tokenizers.json_files import entry
 from minitransformer.app.data.tokenizers.piece_model import load_processor
 from minitransformer.app.data.tokenizers.pieces import encode_with, join_with, match_ids, read_model, write_model
 from minitransformer.app.data.tokenizers.tokenizer import Tokenizer
+from minitransformer.durable import write_whole
 from minitransformer.errors import DataError, excerpt
 
 DICT_FILE = "dict.txt"
@@ -74,7 +75,7 @@ class LabTokenizer(Tokenizer):
 
     def _write(self, folder: Path) -> dict[str, Any]:
         lines = (f"{piece} {count}\n" for piece, count in zip(self.pieces, self.counts, strict=True))
-        write_bytes(os.path.join(folder, DICT_FILE), "".join(lines).encode("utf-8"))
+        write_whole(os.path.join(folder, DICT_FILE), "".join(lines).encode("utf-8"))
         return {"model": None} if self.model is None else write_model(folder, self.model)
 
     @classmethod

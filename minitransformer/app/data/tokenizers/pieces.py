@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.app.data.readers.lines import Path, read_bytes
-from minitransformer.app.data.tokenizers.json_files import entry, write_bytes
+from minitransformer.app.data.tokenizers.json_files import entry
 from minitransformer.app.data.tokenizers.piece_model import (
     BYTE,
     NORMAL,
@@ -22,6 +22,7 @@ from minitransformer.app.data.tokenizers.piece_model import (
     load_processor,
 )
 from minitransformer.app.data.tokenizers.tokenizer import BASE_SPECIALS, Tokenizer
+from minitransformer.durable import write_whole
 from minitransformer.errors import DataError, excerpt
 
 MODEL_FILE = "sentencepiece.model"
@@ -133,7 +134,7 @@ def join_with(processor: Any, theirs: np.ndarray, tokenizer: Tokenizer, ids: lis
 
 def write_model(folder: Path, model: bytes) -> dict[str, Any]:
     """Store a model; the description keeps its checksum, so that damage is found before it is loaded."""
-    write_bytes(os.path.join(folder, MODEL_FILE), model)
+    write_whole(os.path.join(folder, MODEL_FILE), model)
     return {"model": MODEL_FILE, "sha256": hashlib.sha256(model).hexdigest()}
 
 
