@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import kernels
 from minitransformer.app import output
+from minitransformer.app.cli.surroundings import tidy_up
 from minitransformer.errors import UserError, one_line, system_error
 
 COMMANDS = {
@@ -104,6 +105,7 @@ def main(
     name = arguments[0] if arguments else "--help"
 
     def work() -> int:
+        tidy_up()
         if name not in COMMANDS and name not in added_commands():
             _overview(program).parse_args(arguments[:1] or ["--help"])
         given = parser_for(name, program, instead).parse_args(arguments[1:])
