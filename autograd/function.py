@@ -81,12 +81,14 @@ class Function:
 
     def _watch(self, tensors: tuple[Tensor | None, ...]) -> None:
         """Nobody may write to a saved array that one of these Tensors looks at until backward has read it."""
-        watched = []
-        for value in self.saved:
+        watched, saved = [], list(self.saved)
+        for place, value in enumerate(saved):
             if isinstance(value, self.xp.ndarray) and (storage := _storage_of(value, tensors)):
+                if storage.sliced:
+                    saved[place] = self.xp.array(value)
                 storage.keep()
                 watched.append((value, storage, storage.version))
-        self.watched = watched
+        self.watched, self.saved = watched, tuple(saved)
 
     def check_saved(self) -> None:
         for array, storage, version in self.watched:
