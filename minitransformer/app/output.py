@@ -1,4 +1,5 @@
-"""Where words go, and what happens when they cannot: a reader that has gone, a full disk, a closed terminal.
+"""Where words go, and what happens when they cannot: a reader that has gone, a full disk, a closed terminal. And which
+words do not: orders to the terminal that a text or a label brings with it.
 
 What a program says about its work must never end the work. `Stream` drops what cannot be written. For a program,
 `guarded` puts one in the place of stderr, where the log goes, and one in the place of stdout, where results go. A lost
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +18,9 @@ from typing import Any, TextIO, cast
 
 from minitransformer.errors import system_error
 
+# A text or a label may hold orders for the terminal: to clear it, to rename it, to type for its user. Only those that
+# progress needs pass, which clear the rest of a line or go one up.
+_UNSAFE = re.compile(r"\x1b(?!\[[KA])|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 # the reader of a pipe has gone; the terminal has been closed
 _GONE = (errno.EPIPE, errno.EIO, errno.ENXIO)
 
@@ -56,6 +61,7 @@ class Stream:
         return getattr(self.stream, "encoding", None) or "utf-8"
 
     def _write(self, text: str) -> None:
+        text = _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
         if self.stream is None:  # closed before the program began: nobody is to be told anything
             return
         try:
@@ -89,7 +95,7 @@ class Stream:
 def forgiving(stream: TextIO | None = None) -> TextIO:
     """The stream, or stderr, for progress and notes: it drops what it cannot write."""
     stream = sys.stderr if stream is None else stream
-    return stream if isinstance(stream, Stream) else cast(TextIO, Stream(stream))
+    return cast(TextIO, stream if isinstance(stream, Stream) else Stream(stream))
 
 
 def note(text: str) -> None:

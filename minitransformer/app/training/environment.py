@@ -72,4 +72,4 @@ def _compiler() -> dict[str, Any]:
     import numba
 
     llvm = ".".join(map(str, llvmlite.binding.llvm_version_info))
-    return {"llvm": llvm, "cpu": numba.config.CPU_NAME or llvmlite.binding.get_host_cpu_name()}
+    return {"llvm": llvm, "cpu": getattr(numba.config, "CPU_NAME", None) or llvmlite.binding.get_host_cpu_name()}

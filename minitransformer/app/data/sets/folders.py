@@ -68,8 +68,9 @@ def record_of(dataset: Dataset, folder: Path) -> dict[str, Any] | None:
     if not isinstance(record, dict) or record.get("dataset") != dataset.name:
         return None
     files = record.get("files")
-    whole = isinstance(files, dict) and type(record.get("duplicates")) is int
-    return record if whole and all(_is_count(name, counts) for name, counts in files.items()) else None
+    if not isinstance(files, dict) or type(record.get("duplicates")) is not int:
+        return None
+    return record if all(_is_count(name, counts) for name, counts in files.items()) else None
 
 
 def _is_count(name: str, counts: Any) -> bool:
