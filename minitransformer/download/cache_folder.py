@@ -76,8 +76,9 @@ def scratch(path: Path) -> Iterator[Path]:
     unborn = path.with_name(path.name + UNBORN)
     shutil.rmtree(unborn, ignore_errors=True)
     unborn.mkdir()
-    lock = _lock(unborn)
+    lock = None
     try:
+        lock = _lock(unborn)
         os.replace(unborn, path)
         yield path
     finally:

@@ -19,7 +19,7 @@ import numpy as np
 from minitransformer.app.data.readers.lines import Path
 from minitransformer.app.data.tokenizers.json_files import FilesInFolder, entry, json_bytes, json_object
 from minitransformer.durable import make_folder, write_whole
-from minitransformer.errors import DataError, excerpt
+from minitransformer.errors import DataError, FileError, excerpt, system_error
 
 BASE_SPECIALS = ("<sos>", "<pad>", "<eos>", "<oov>")
 BERT_SPECIALS = ("[CLS]", "[SEP]", "[MASK]")
@@ -120,9 +120,12 @@ class Tokenizer(ABC):
     def save(self, folder: Path) -> None:
         """Write the files into `folder`, made if missing. The description comes last: where it exists, the files it
         speaks of are complete."""
-        make_folder(folder)
-        for name, content in self.files().items():
-            write_whole(os.path.join(folder, name), content)
+        try:
+            make_folder(folder)
+            for name, content in self.files().items():
+                write_whole(os.path.join(folder, name), content)
+        except OSError as error:
+            raise system_error(folder, "the tokenizer cannot be written", error, FileError) from error
 
     @classmethod
     def load(cls: type[Self], folder: Path) -> Self:
