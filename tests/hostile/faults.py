@@ -9,6 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # children are forked: none is to wait for threads of its parent
+
 sys.path[:0] = [str(Path(__file__).parents[1] / part) for part in ("hostile", "minitransformer/app/training")]
 import training_support
 from disk import KILLED, KINDS, Disk
@@ -26,7 +28,7 @@ REFUSED = 3  # exit code of a child that ended with a line for the user
 class Training:
     """A run in a new folder below a new one, with evaluations, metrics and checkpoints; then stopped and resumed."""
 
-    steps = 3
+    steps = 1
 
     def prepare(self, folder):
         pass
@@ -48,7 +50,7 @@ class Training:
 class Resuming(Training):
     """The same, from a checkpoint on: it must not be lost."""
 
-    steps = 4
+    steps = 3
 
     def prepare(self, folder):
         training_support.tiny_run(folder / "new" / "run", steps=2, evaluate_every=2, keep=1)
