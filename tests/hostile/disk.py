@@ -1,10 +1,10 @@
 """A disk on which one request goes wrong: for the process that installs it, below one folder.
 
-    error   the request is refused
-    short   a write takes half of its bytes, and then the disk is full; other requests are refused
-    kill    the process ends in the middle of it
-    power   the process ends, and what was not brought to the disk by fsync is gone: contents become empty, and new
-            names, renames and removals are undone where their folder was not synced
+error   the request is refused
+short   a write takes half of its bytes, and then the disk is full; other requests are refused
+kill    the process ends in the middle of it
+power   the process ends, and what was not brought to the disk by fsync is gone: contents become empty, and new
+        names, renames and removals are undone where their folder was not synced
 """
 
 import builtins

@@ -1,7 +1,9 @@
 """Every request to the disk goes wrong once, in every way: faults.py SUBJECT FOLDER prints a line of JSON.
 
-Each attempt is a child of this process: prepared, struck, examined, and done again without a fault. A child ends well, or
-with one line for the user, or is killed; a traceback is a failure, and so is anything lost."""
+Each attempt is a child of this process: prepared, struck, examined, and done again without a fault. A child ends well,
+or with one line for the user, or is killed; a traceback is a failure, and so is anything lost."""
+
+# ruff: noqa: E402 - the paths to what is imported come first
 
 import json
 import os
@@ -180,6 +182,7 @@ def main(name, folder):
     code, said = child(lambda: struck(0, "error"))
     assert code == REFUSED, said
     points, expected = int(said), subject.end(here)
+    print(f"{name}: {points} requests", file=sys.stderr, flush=True)
     outcomes, failures = {"done all the same": 0, "refused in one line": 0, "killed": 0}, []
     names = {0: "done all the same", REFUSED: "refused in one line", KILLED: "killed"}
     for kind in KINDS:
@@ -189,6 +192,7 @@ def main(name, folder):
             place = f"{kind} at request {at} of {points}"
             if code not in names or "\n" in said:
                 failures.append(f"{place}: exit code {code}, {said}")
+                print(failures[-1], file=sys.stderr, flush=True)
                 continue
             outcomes[names[code]] += 1
 
@@ -200,10 +204,12 @@ def main(name, folder):
             code, said = child(again)
             if code != 0:
                 failures.append(f"{place}, afterwards: {said}")
+                print(failures[-1], file=sys.stderr, flush=True)
     print(json.dumps({"points": points, "faults": points * len(KINDS), "outcomes": outcomes, "failures": failures}))
 
 
 if __name__ == "__main__":
     kernels.use("numpy")
+    os.fsync = lambda descriptor: None  # the disk is simulated: waiting for the real one would take minutes
     training_support.minitransformer.app.training.run.draw_curve = lambda *_: None
     main(sys.argv[1], Path(sys.argv[2]))

@@ -6,7 +6,7 @@ import torch
 import autograd.functional as F
 from autograd import Tensor
 
-GRAPHS = 1500
+GRAPHS = 300
 UNARY = {
     "tanh": (lambda x: x.tanh(), torch.tanh), "exp": (lambda x: (x * 0.1).exp(), lambda x: (x * 0.1).exp()),
     "sigmoid": (F.sigmoid, torch.sigmoid), "gelu": (F.gelu, torch.nn.functional.gelu), "relu": (F.relu, torch.relu),
@@ -51,8 +51,8 @@ def grown(generator):
 
 
 def test_random_graphs_against_pytorch(generator, backend, record_property):
-    nodes = 0
-    for _ in range(GRAPHS):
+    nodes, graphs = 0, GRAPHS // 20 if backend.name == "emulated" else GRAPHS  # thread by thread takes its time
+    for _ in range(graphs):
         ours, theirs, leaves = grown(generator)
         nodes += len(ours)
         sum((y * y).sum() for y in ours[1:] or ours).backward()
@@ -62,4 +62,4 @@ def test_random_graphs_against_pytorch(generator, backend, record_property):
             found = np.zeros(mine.shape) if mine.grad is None else mine.grad.numpy()
             # 13 operations deep, each adds some ulp of the largest term: 1e-9 leaves a factor of a thousand
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(expected).max()))
-    record_property("hostile", f"random graphs against PyTorch on {backend.name}: {GRAPHS} of {nodes:,} nodes")
+    record_property("hostile", f"random graphs against PyTorch on {backend.name}: {graphs}, {nodes:,} nodes")

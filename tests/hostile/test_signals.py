@@ -1,4 +1,4 @@
-"""Signals at random moments of a command, from its first import to its last word: resumed, it ends with the same bytes."""
+"""Signals at random moments of a command, from first import to last word: resumed, it ends with the same bytes."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from command_support import TINY, command, start
 
 from minitransformer.app.training.checkpoints import CheckpointError, RunFolder
 
-LIVES = 24
+LIVES = 12
 RUN = ("pretrain", "--texts", "60", "--steps", "120", "--max-len", "12", *TINY)
 
 

@@ -255,7 +255,11 @@ class Run:
             title = os.path.basename(os.path.abspath(folder.path))
             try:
                 draw_curve(read_metrics(metrics.path), os.path.join(folder.path, CURVE), title)
-            except (CheckpointError, OSError, ImportError) as error:  # a comfort: without it the run is still a good one
+            except (
+                CheckpointError,
+                OSError,
+                ImportError,
+            ) as error:  # without it a run is still a good one
                 self.progress.note(f"no learning curve: {error}")
         self.progress.close()
         state = self.state
