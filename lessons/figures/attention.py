@@ -35,7 +35,7 @@ def shapes(asking, answering, entries, q, k, v, weights, out, row):
         ("values $V_x$\n$n_x × d$", v, answering, entries, "·"),
         ("attention$(y\\,|\\,x)$\n$n_y × d$", out, asking, entries, "="),
     ]
-    figure, axes = plt.subplots(1, 5, figsize=(11, 4), width_ratios=[matrix.shape[1] for _, matrix, *_ in panels])
+    figure, axes = plt.subplots(1, 5, figsize=(11, 3.5), width_ratios=[matrix.shape[1] for _, matrix, *_ in panels])
     for ax, (name, matrix, rows, columns, sign) in zip(axes, panels, strict=True):
         grey = matrix is weights
         look = {"cmap": "Greys", "vmin": 0, "vmax": 1} if grey else {"cmap": style.DIVERGING, "vmin": -8, "vmax": 8}
@@ -54,9 +54,8 @@ def shapes(asking, answering, entries, q, k, v, weights, out, row):
             corner, width = (-0.5, row - 0.5), matrix.shape[1]
             ax.add_patch(plt.Rectangle(corner, width, 1, fill=False, ec=style.ORANGE, lw=3, zorder=4, clip_on=False))
         # between the tables, left of the names of this one's rows
-        ax.annotate(
-            sign, (0, 0.5), (-46, 0), xycoords="axes fraction", textcoords="offset points", ha="right", va="center"
-        )
+        place = {"xycoords": "axes fraction", "textcoords": "offset points", "ha": "right", "va": "center"}
+        ax.annotate(sign, (0, 0.5), (-46, 0), fontsize=10 if len(sign) > 1 else 18, **place)
     figure.suptitle(f"A row for each word that asks: follow “{asking[row]}”, framed, from left to right", fontsize=12)
     return figure
 
