@@ -84,16 +84,16 @@ def translator(source, target, reading, looking, own):
     """source, target: words. Slopes of the encoder's output by source words, of the scores by the encoder's output, and
     of the scores by target words, each (rows, columns, V, C)"""
     panels = [
-        ("The encoder reads\\nall of the source", reading, source, source, "source word", "encoder's output at"),
+        ("The encoder reads\nall of the source", reading, source, source, "source word", "encoder's output at"),
         (
-            "The decoder reads all\\nthat the encoder wrote",
+            "The decoder reads all\nthat the encoder wrote",
             looking,
             source,
             target,
             "encoder's output at",
             "guess after",
         ),
-        ("The decoder sees only\\nwhat it has written", own, target, target, "target word", "guess after"),
+        ("The decoder sees only\nwhat it has written", own, target, target, "target word", "guess after"),
     ]
     figure, axes = plt.subplots(1, 3, figsize=(10, 4.1), width_ratios=[len(p[2]) for p in panels])
     for ax, (title, slopes, columns, rows, below, beside) in zip(axes, panels, strict=True):

@@ -32,7 +32,6 @@ CLAIMS = [
     "same-kernel", "intensity", "online-softmax", "attention-memory", "fused-head", "race",
 ]  # fmt: skip
 NOT_YET_IN_FORM = [
-    "04_positional_encoding",
     "05_complexity",
     "06_heads",
     "07_parameters",
