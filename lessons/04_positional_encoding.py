@@ -2,10 +2,10 @@
 # # 4. Where a word stands
 #
 # "The dog bites the man" and "the man bites the dog" hold the same words, and one of them makes the
-# newspaper. Attention compares each word with every other and takes an average; an average does not know
-# in which order its terms came. So somebody has to tell the network where each word stands. The usual way
-# is a table of waves, added to the word vectors. Is it really needed? Why added, and why waves? Four
-# claims, and two of them turn out to be half of the truth.
+# newspaper. Attention compares each word with every other and takes an average; an average does not know in
+# which order its terms came. So somebody has to tell the network where each word stands. The usual way is a
+# table of waves, added to the word vectors. Is it really needed? Why added, and why waves? Four claims, and
+# two of them turn out to be half of the truth.
 #
 # **At the end you can say**
 # - which transformers cannot see order at all, and which find it out by themselves;
@@ -13,9 +13,9 @@
 # - why one matrix can move every position three steps on;
 # - what sines and cosines in pairs are good for (and that their order is not).
 #
-# **Time:** 30 minutes to read, half a minute to run. **Before you start:** lessons 2 and 3; sines,
-# cosines and rotations. Run it with `python lessons/04_positional_encoding.py`; add `--break sine-only`
-# to see a check fail.
+# **Time:** 30 minutes to read, half a minute to run. **Before you start:** lessons 2 and 3; sines, cosines
+# and rotations. Run it with `python lessons/04_positional_encoding.py`; add `--break sine-only` to see a
+# check fail.
 
 # %% tags=["plumbing"]
 import math
@@ -49,10 +49,10 @@ print(f"without positions, they differ by {np.abs(dog[2] - man[2]).max():.0e}")
 # another order, and sums do not care about order.
 #
 # ## The table of waves
-# The code of position $p$ is made of pairs $\sin(\omega_i p), \cos(\omega_i p)$ with frequencies that
-# fall from 1 to nearly 1/10000: $\omega_i = 10000^{-2i/C}$ for a width of $C$. With a width of 4 there
-# are two frequencies, 1 and 1/100. So position 2 has the code $(\sin 2, \cos 2, \sin 0.02, \cos 0.02)$.
-# With a pocket calculator: $(0.91, -0.42, 0.02, 1.00)$.
+# The code of position $p$ is made of pairs $\sin(\omega_i p), \cos(\omega_i p)$ with frequencies that fall
+# from 1 to nearly 1/10000: $\omega_i = 10000^{-2i/C}$ for a width of $C$. With a width of 4 there are two
+# frequencies, 1 and 1/100. So position 2 has the code $(\sin 2, \cos 2, \sin 0.02, \cos 0.02)$. With a
+# pocket calculator: $(0.91, -0.42, 0.02, 1.00)$.
 
 # %%
 print(positions.positional_encoding(4, 4).round(2))  # one row for each of four positions
@@ -66,20 +66,20 @@ lesson.show(figures.waves(positions.positional_encoding(100, 64)), "waves", capt
 # ## First trial: blind without it?
 # **Claim.** Without positional encoding a transformer cannot see the order of its words.
 #
-# With full attention we have just seen it. But a language model has the *causal* mask of lesson 3: word
-# $t$ sees only the words up to $t$. So each word has seen different company, depending on where it
-# stands. Could that be enough to find out the order? In the first layer the last word sees all the
-# others, as an unordered bag. In the second layer it looks at words that know what came before *them*.
-# What do you expect of one layer, and of two?
+# With full attention we have just seen it. But a language model has the *causal* mask of lesson 3: word $t$
+# sees only the words up to $t$. So each word has seen different company, depending on where it stands.
+# Could that be enough to find out the order? In the first layer the last word sees all the others, as an
+# unordered bag. In the second layer it looks at words that know what came before *them*. What do you expect
+# of one layer, and of two?
 #
 # **What would refute the claim** is a model without any encoding that solves a task which needs order.
 # **What would refute our suspicion** is an unmasked model without encoding that reacts to order by more
 # than rounding.
 #
 # **Experiment.** Shuffle the words and see whether results move. Then train four models on a task: among
-# filler words stand one *a* and one *b*; which came first? Every test sentence has a twin with *a* and
-# *b* exchanged. Whoever is blind to order gives both twins the same answer, and is right in exactly half
-# of the cases.
+# filler words stand one *a* and one *b*; which came first? Every test sentence has a twin with *a* and *b*
+# exchanged. Whoever is blind to order gives both twins the same answer, and is right in exactly half of the
+# cases.
 
 
 # %%
@@ -114,8 +114,8 @@ def pe_needed(trial):
 # ## Second trial: added, or appended?
 # **Claim.** The encoding has the embedding's width and is added (not appended).
 #
-# One often reads that the code is "attached" to the word. Let us look at what enters the first layer:
-# nine words of width 24. If codes were appended, the vectors would be wider.
+# One often reads that the code is "attached" to the word. Let us look at what enters the first layer: nine
+# words of width 24. If codes were appended, the vectors would be wider.
 
 # %%
 V, C, T, L = 11, 24, 9, 2
@@ -161,15 +161,15 @@ def pe_added(trial):
 # Added, then. (The word vectors are multiplied by $\sqrt C$ first, so that the waves do not drown them.)
 #
 # ## The matrix that shifts by three
-# Why waves, and not simply the numbers 0, 1, 2, ...? A pair of sine and cosine is the hand of a clock,
-# and three positions further the hand is turned by an angle of $3\omega$, *from wherever it stands*.
-# Turning is a matrix:
+# Why waves, and not simply the numbers 0, 1, 2, ...? A pair of sine and cosine is the hand of a clock, and
+# three positions further the hand is turned by an angle of $3\omega$, *from wherever it stands*. Turning is
+# a matrix:
 #
 # $$\begin{bmatrix}\sin \omega(p+k) \\ \cos \omega(p+k)\end{bmatrix} = \begin{bmatrix}\cos \omega k & \sin \omega k \\
 # -\sin \omega k & \cos \omega k\end{bmatrix} \begin{bmatrix}\sin \omega p \\ \cos \omega p\end{bmatrix}.$$
 #
-# These are the addition theorems from school. One such block for each frequency makes the matrix $M_k$.
-# Let it move position 5 and position 40. Where should they arrive?
+# These are the addition theorems from school. One such block for each frequency makes the matrix $M_k$. Let
+# it move position 5 and position 40. Where should they arrive?
 
 # %%
 table, M = positions.positional_encoding(60, 6), evidence.rotation(3, 6)
@@ -189,26 +189,29 @@ caption = "Seen from position 64 or from 128, the picture is the same: codes are
 lesson.show(figures.products(positions.positional_encoding(256, 64)), "products", caption)
 
 # %% [markdown]
-# Is that a special gift of these waves? Take other tables and look for a matrix that shifts them; the
-# best there is comes from least squares. *Sines only* has as many frequencies and no cosines. *Unpaired*
-# is a mistake from real code: sine and cosine of a pair have different frequencies. Will the best matrix
-# do?
+# Is that a special gift of these waves? Take other tables and look for a matrix that shifts them; the best
+# there is comes from least squares. *Sines only* has as many frequencies and no cosines. *Unpaired* is a
+# mistake from real code: sine and cosine of a pair have different frequencies. Will the best matrix do?
 
 # %%
 panels = {}
 for name, other in {"the waves": positions.positional_encoding(2048, 8), **evidence.other_tables()}.items():
     best, error = evidence.best_matrix(other, 3)
-    panels[name] = other[3:60, 0], (other[:57] @ best.T)[:, 0], error
+    panels[name] = other[3:60, 1], (other[:57] @ best.T)[:, 1], error
 caption = "The best matrix that shifts by three: perfect for the waves, off for sines alone, hopeless for random codes."
 lesson.show(figures.shifts(3, panels), "shifts", caption)
 
 # %% [markdown]
+# Each dot is what the best matrix makes of position $p$; it should lie on the line. For the waves it does,
+# to fifteen digits. A sine alone does not say whether it is rising or falling, so nobody can tell where it
+# will be three steps later; its cosine says exactly that. Of random codes nothing can be foretold.
+#
 # ## Third trial: one matrix for each shift
 # **Claim.** For every $k$ there is one matrix $M_k$ with $PE(p + k) = M_k\,PE(p)$ for all $p$.
 #
-# **What would refute it.** An error above what rounding explains, at any position and any shift. And to
-# be sure that a small error means something: a table without this structure that some matrix shifts just
-# as well.
+# **What would refute it.** An error above what rounding explains, at any position and any shift. And to be
+# sure that a small error means something: a table without this structure that some matrix shifts just as
+# well.
 
 
 # %%
@@ -244,12 +247,16 @@ def pe_linear(trial):
 # One matrix for each shift, whatever the position: found by calculation and, without being told, by least
 # squares.
 #
-# ## Fourth trial: different, and how different
-# **Claim.** Different positions get distinguishable codes, and alternating sine and cosine makes them
-# more contrasted.
+# **Fine print.** What rounding explains is derived in `lessons/evidence/positional_encoding.py`. Least
+# squares was given 2,048 positions of width 8. With fewer of them the slowest waves are nearly straight
+# lines, and many matrices do equally well.
 #
-# **What would refute it.** Two positions with the same code; or a table without alternation that is just
-# as contrasted.
+# ## Fourth trial: different, and how different
+# **Claim.** Different positions get distinguishable codes, and alternating sine and cosine makes them more
+# contrasted.
+#
+# **What would refute it.** Two positions with the same code; or a table without alternation that is just as
+# contrasted.
 #
 # **Experiment.** Distances of all pairs of positions. Then put *all sines first, then all cosines*: no
 # alternation, but the same numbers in other columns. Will the distances be smaller? Then sines only: near
@@ -293,10 +300,9 @@ def pe_distinct(trial):
 # every other.
 #
 # ## Questions to think about
-# 1. Why not add the position itself, 0, 1, 2, ... 500, in one entry of the vector? What would it do to
-#    the word?
-# 2. Codes go on for ever, but a model was trained on texts of 512 words. What may go wrong at position
-#    600?
+# 1. Why not add the position itself, 0, 1, 2, ... 500, in one entry of the vector? What would it do to the
+#    word?
+# 2. Codes go on for ever, but a model was trained on texts of 512 words. What may go wrong at position 600?
 # 3. In $PE(p) \cdot PE(q)$ the sign of $p - q$ does not matter. How can a model still tell "before" from
 #    "after"?
 # 4. A causal model can count by itself. How might its second layer find out that it stands at position 7?
@@ -306,12 +312,12 @@ def pe_distinct(trial):
 #   linear shifts.
 # - A. Haviv and others, *Transformer Language Models without Positional Encodings Still Learn Positional
 #   Information* (2022): our first trial with large models.
-# - J. Su and others, *RoFormer: Enhanced Transformer with Rotary Position Embedding* (2021): turns
-#   queries and keys themselves.
+# - J. Su and others, *RoFormer: Enhanced Transformer with Rotary Position Embedding* (2021): turns queries
+#   and keys themselves.
 #
 # ## Exercises
-# `minitransformer exercise position-table`, `shift-matrix` and `relative-score` belong to this lesson;
-# then try `bug-position`.
+# `minitransformer exercise position-table`, `shift-matrix` and `relative-score` belong to this lesson; then
+# try `bug-position`.
 
 # %%
 lesson.finish()

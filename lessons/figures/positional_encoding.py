@@ -15,9 +15,9 @@ def waves(table):
     figure.colorbar(image, ax=axes[0], pad=0.02)
     for entry in (0, 8, 16, 24):
         axes[1].plot(table[:, entry], label=f"entry {entry}")
-    axes[1].set(xlabel="position", ylabel="value", ylim=(-1.1, 1.6))
+    axes[1].set(xlabel="position", ylabel="value", ylim=(-1.1, 1.75))
     axes[1].set_title("Four of its entries: fast waves and slow ones", fontsize=11)
-    axes[1].legend(loc="upper center", ncols=4, columnspacing=1, handlelength=1.6)
+    axes[1].legend(loc="upper center", ncols=2)
     return figure
 
 
@@ -47,10 +47,11 @@ def shift_matrix(M, k, hands):
     turn = np.linspace(0, 2 * np.pi, 200)
     for ax, (frequency, (before, after)) in zip(axes[1:], hands.items(), strict=True):
         ax.plot(np.cos(turn), np.sin(turn), color=style.GREY, lw=0.8, ls="-")
-        for angle, colour, name in ((before, style.BLUE, "p"), (after, style.RED, f"p + {k}")):
+        for angle, colour, name, aside in ((before, style.BLUE, "p", -0.15), (after, style.RED, f"p + {k}", 0.15)):
             look = {"arrowstyle": "-|>", "color": colour, "lw": 2, "shrinkA": 0, "shrinkB": 0}
             ax.annotate("", (np.cos(angle), np.sin(angle)), (0, 0), arrowprops=look)
-            ax.text(1.25 * np.cos(angle), 1.25 * np.sin(angle), name, color=colour, ha="center", va="center")
+            place = 1.3 * np.cos(angle + aside), 1.3 * np.sin(angle + aside)
+            ax.text(*place, name, color=colour, ha="center", va="center")
         ax.set(xlim=(-1.6, 1.6), ylim=(-1.6, 1.6), aspect="equal", xticks=[-1, 0, 1], yticks=[-1, 0, 1])
         ax.set(xlabel="cosine", ylabel="sine")
         ax.set_title(f"Frequency {frequency:g}:\nturned by {k} × {frequency:g}", fontsize=11)
