@@ -215,7 +215,8 @@ except GradcheckError as error:
 
 # %% [markdown]
 # `gradcheck` does what we did at the beginning: it nudges, and compares. *Analytic* is what the rule says,
-# *numeric* is what nudging says, and they are far apart.
+# *numeric* is what nudging says, and they are far apart. Only at $x = 0$ the wrong rule is right, by accident:
+# $1 - 0 = 1 - 0^2$.
 #
 # How small should a nudge be? A slope is a limit, so surely: the smaller, the better. Guess which of these steps
 # comes closest to the true slope of $e^{\sin 3x}$ at $x = 0.7$, then run the cell.
