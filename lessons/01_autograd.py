@@ -11,7 +11,7 @@
 # - how to find out that a derivative rule is wrong, and why the obvious test misses it;
 # - what a backward pass costs, and why the number of parameters does not enter.
 #
-# **Time:** 25 minutes to read, half a minute to run. **Before you start:** Python, and what a derivative is. No
+# **Time:** 25 minutes to read, a minute to run. **Before you start:** Python, and what a derivative is. No
 # lesson comes before this one. Run it with `python lessons/01_autograd.py`, or open it as a notebook.
 
 # %% tags=["plumbing"]
@@ -95,7 +95,7 @@ TAPE = []
 
 class Number:
     def __init__(self, value, sources=()):
-        self.value, self.sources, self.bar = value, sources, 0  # bar: the slope of the loss by this number
+        self.value, self.sources, self.grad = value, sources, 0  # grad: the slope of the loss by it
         TAPE.append(self)
 
     def __add__(self, other):
@@ -109,10 +109,10 @@ class Number:
         return Number(y, [(self, 1 - y * y)])
 
     def backward(self):
-        self.bar = 1
+        self.grad = 1
         for number in reversed(TAPE):
             for source, slope in number.sources:
-                source.bar += number.bar * slope  # the chain rule; += because a number may be used twice
+                source.grad += number.grad * slope  # the chain rule; += because a number may be used twice
         TAPE.clear()
 
 
@@ -128,7 +128,7 @@ s = p + b
 t = s.tanh()
 loss = t * x
 loss.backward()
-print(f"by Number: dx = {x.bar:.6f}   dw = {w.bar:.6f}   db = {b.bar:.6f}")
+print(f"by Number: dx = {x.grad:.6f}   dw = {w.grad:.6f}   db = {b.grad:.6f}")
 
 # %% [markdown]
 # The same three numbers, and nobody had to think. Here is the tape. Take a pencil and check one slope: that of
@@ -193,7 +193,9 @@ def reverse_mode(trial):
 #
 # ## How would you notice a wrong rule?
 # For tanh or softmax there are no integers to compare with. Suppose somebody writes tanh for the engine and
-# remembers its slope as $1 - t$. The forward pass is right. Nothing crashes. The loss may even fall.
+# remembers its slope as $1 - t$. The forward pass is right, nothing crashes, the loss may even fall. (A rule of
+# the engine is a class: `forward` computes and saves what `backward` will need; `backward` is given the slope
+# that arrives, `dy`, and returns the one that it passes on.)
 
 
 # %%
@@ -218,8 +220,8 @@ except GradcheckError as error:
 # *numeric* is what nudging says, and they are far apart. Only at $x = 0$ the wrong rule is right, by accident:
 # $1 - 0 = 1 - 0^2$.
 #
-# How small should a nudge be? A slope is a limit, so surely: the smaller, the better. Guess which of these steps
-# comes closest to the true slope of $e^{\sin 3x}$ at $x = 0.7$, then run the cell.
+# How small should a nudge be? Take one to each side, $D(h) = (f(x+h) - f(x-h)) / 2h$. The smaller, the better?
+# Guess which of these steps comes closest to the true slope of $e^{\sin 3x}$ at $x = 0.7$, then run the cell.
 
 # %%
 for h in (1e-1, 1e-3, 1e-5, 1e-7, 1e-9, 1e-11, 1e-13):
@@ -235,18 +237,16 @@ for h in (1e-1, 1e-3, 1e-5, 1e-7, 1e-9, 1e-11, 1e-13):
 # it.
 
 # %%
-caption = (
-    "Each line has its best step. In float32 no step gives more than about five digits; Richardson's gives thirteen."
-)
+caption = "Each line has its best step. In float32 it gives about five digits, with Richardson's in float64 thirteen."
 valleys = evidence.valleys(400 if lesson.full else 120)
 lesson.show(figures.valley(valleys), "valley", caption)
 
 # %% [markdown]
 # ## Second trial: a mistake that hides
-# Most frameworks compute in float32, where even the best step leaves an error of 1e-5 and a careless one 1e-2.
-# So people write 1e-2 as their tolerance. Now suppose the slope of layer norm is missing one of its three terms,
-# a mean over 512 numbers (`ForgetfulLayerNorm` in `lessons/evidence/autograd.py`). A mean of many numbers is
-# small.
+# Networks are mostly computed in float32, where even the best step leaves an error of 1e-5 and a careless one
+# 1e-2. So people write 1e-2 as their tolerance. Now take *layer norm*, which brings a row of numbers to mean 0
+# and variance 1. Its slope has three terms. Somebody forgets one, a mean over 512 numbers (`ForgetfulLayerNorm`
+# in `lessons/evidence/autograd.py`); such a mean is small.
 #
 # **Claim.** Extrapolated differences in float64 see a mistake that a careless check accepts.
 #

@@ -41,6 +41,7 @@ words = ["the", "dog", "lost", "its", "red", "ball"]
 thing, animal, action, colour = np.eye(4)
 nothing = np.zeros(4)
 keys = np.array([nothing, thing + animal, action, nothing, colour, thing])
+print("dog", keys[1], "  lost", keys[2], "  ball", keys[5])
 
 # %% [markdown]
 # And each word asks a question, its *query*, in the same language. *Its* looks for an animal, to whom the ball
@@ -63,10 +64,10 @@ print("   ".join(f"{word} {weight:.2f}" for word, weight in zip(words, weights, 
 
 # %% [markdown]
 # ## Everybody asks at once
-# The other words have questions too. *The* looks for a thing, *dog* and *its* we know or can guess, *lost*
-# looks for the things that took part, *ball* for a colour. *Red* looks for a thing that is *not* an animal: `4
-# * thing - 4 * animal`. Before you run the cell: which word gets the largest weight of *lost*? And of *red*?
-#   How will *lost* treat two things that fit equally well?
+# The other words have questions too. *The* looks for a thing, *dog* for an action, *lost* for the things that
+# took part, *ball* for a colour. *Red* looks for a thing that is *not* an animal, so its query has a negative
+# entry. Before you run the cell: which word gets the largest weight of *red*? And how will *lost* treat two
+# things that fit equally well?
 
 # %%
 queries = np.array([2 * thing, 4 * action, 6 * thing, its, 4 * thing - 4 * animal, 6 * colour])
@@ -115,8 +116,9 @@ lesson.show(figures.shapes(*names, *tables, row=0), "shapes", caption)
 
 # %% [markdown]
 # ## Does the engine compute this?
-# `F.attention` is fast: it never stores the table of weights, and works in pieces of 64 keys. It takes arrays
-# of four axes (sentences, heads, words, entries), so our matrices get two axes in front.
+# `F.attention` is what our models call. Its fast versions never store the table of weights and work in pieces
+# of 64 keys. It takes arrays of four axes (sentences, heads, words, entries), so our matrices get two axes in
+# front.
 
 # %%
 engine = F.attention(*(Tensor(array[None, None]) for array in (queries, keys, values))).numpy()[0, 0]
@@ -145,10 +147,10 @@ for h in (1e-2, 1e-8, 1e-200):
 # derivative rule.
 #
 # ## What the $\sqrt d$ is for
-# Before training, entries of queries and keys are like random numbers with variance 1. A score is then a sum of
-# $d$ such products, and its variance is $d$: the wider the vectors, the further apart the scores. The softmax
-# turns differences into *ratios*, so what will the largest of 64 weights be, on average, at a width of 256,
-# without the root? And with it? Even weights would be 0.02 each.
+# Suppose that, before training, entries of queries and keys are like random numbers with mean 0 and variance 1.
+# A score is then a sum of $d$ such products, and its variance is $d$: the wider the vectors, the further apart
+# the scores. The softmax turns differences into *ratios*, so what will the largest of 64 weights be, on
+# average, at a width of 256, without the root? And with it? Even weights would be 0.02 each.
 
 # %%
 WIDTHS, KEYS = [1, 4, 16, 64, 256], 64
@@ -159,7 +161,8 @@ for d, (_, without), (_, with_root) in zip(WIDTHS, raw, scaled, strict=True):
 # %% [markdown]
 # Without the root one key takes nearly everything before anything has been learned. That is bad for learning:
 # the slope of a weight $p$ by its own score is $p(1-p)$, which is nearly zero when $p$ is nearly 1. Divided by
-# $\sqrt d$, scores have variance 1 whatever the width.
+# $\sqrt d$, scores have variance 1 whatever the width. In the picture, *entropy* measures how evenly a query
+# spreads its weights: $\ln 64 = 4.2$ when all are equal, 0 when one key takes all.
 
 # %%
 caption = "Without the root the scores spread with the width, the weights become uneven, and one key takes all."

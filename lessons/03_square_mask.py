@@ -54,8 +54,10 @@ for t in range(len(words) - 1):
 # it: $e^3 \approx 20.1$.
 
 # %%
-scores = np.zeros((6, 6))
-scores[[0, 0, 1, 2, 2, 3, 4, 5], [1, 5, 2, 1, 5, 1, 5, 4]] = 1, 1, 2, 3, 3, 3, 2, 3
+scores = np.array([  # a row for each word that looks, a column for each that is looked at
+    [0, 1, 0, 0, 0, 1], [0, 0, 2, 0, 0, 0], [0, 3, 0, 0, 0, 3],  # the, dog, lost
+    [0, 3, 0, 0, 0, 0], [0, 0, 0, 0, 0, 2], [0, 0, 0, 0, 3, 0],  # its, red, ball
+])  # fmt: skip
 
 
 def softmax(scores):
@@ -73,8 +75,8 @@ lesson.show(figures.sentence(words, softmax(scores), softmax(masked)), "sentence
 # spreads its attention evenly over what it can see.
 #
 # ## Who influences whom?
-# One layer of attention obeys the triangle; does a whole model? It has more layers, norms, residual sums, a
-# head. Try it: replace *its* by *my* and see at which positions the guesses change. Which ones do you expect?
+# One layer of attention obeys the triangle; does a whole model, with several layers and everything between
+# them? Try it: replace *its* by *my* and see at which positions the guesses change. Which ones do you expect?
 # And which without a mask?
 
 # %%
@@ -130,10 +132,10 @@ lesson.show(figures.jacobians(sound, leaking), "jacobians", caption)
 # guess that changes when later words do. But also an earlier word without any influence: a model that sees
 # nothing would pass the first two.
 #
-# **Experiment.** Language models with 1 to 4 layers, on every backend there is. First all slopes of a short
-# text. Then 130 words: cut the text somewhere, replace every word behind the cut, and compare the guesses
-# before it bit by bit, in both precisions. Besides the three mistakes above, an engine is tried that sees not
-# far enough.
+# **Experiment.** Language models with 1 to 4 layers, on every backend there is: NumPy, Numba, and CUDA on a
+# graphics card or in our emulator of one. First all slopes of a short text. Then 130 words: cut the text
+# somewhere, replace every word behind the cut, and compare the guesses before it bit by bit, in both
+# precisions. Besides the three mistakes above, an engine is tried that sees not far enough.
 
 
 # %%
@@ -226,8 +228,9 @@ def mask_diagonal(trial):
             leaky, curves[name] = evidence.train_on_noise(shifted=True, full=lesson.full)
             cheated = int((evidence.guess_every_next_word(leaky)[1] < floor / 2).sum())
         trial.check(cheated > cost.size // 2, f"{name}: {cheated} of {cost.size} guesses cost less than half of ln 4")
-    _, curves["targets not shifted"] = copied = evidence.train_on_noise(shifted=False, full=lesson.full)
-    trial.check(copied[1][-1] < floor / 10, f"targets not shifted: copying ends at a loss of {copied[1][-1]:.3f}")
+    _, copied = evidence.train_on_noise(shifted=False, full=lesson.full)
+    trial.check(copied[-1] < floor / 10, f"targets not shifted: copying ends at a loss of {copied[-1]:.3f}")
+    curves["targets not shifted"] = copied
     caption = "Noise cannot be predicted: whoever gets below ln 4 has seen the answer."
     trial.show(figures.noise(curves, evidence.WORDS), "noise", caption)
     return "refuted", (
@@ -304,8 +307,8 @@ def decoder_mask(trial):
 # 1. Why does the softmax have to come after the mask, and not before? Say it in one sentence, with the word
 #    *sum*.
 # 2. At the moment of writing there are no later words to hide. Is the mask needed then?
-# 3. The mask costs half of the table of weights. Could an engine save that half of the work? What would be
-#    hard about it?
+# 3. With the mask, half of the table of weights is zero. Could an engine save that half of the work? What
+#    would be hard about it?
 # 4. You are given a trained model and no source code. How would you find out whether it peeks?
 #
 # ## Further reading

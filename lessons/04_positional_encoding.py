@@ -33,15 +33,15 @@ lesson = Lesson(__file__)
 # %% [markdown]
 # ## The same words in another order
 # Here are our two sentences, and a small model with full attention, once without and once with codes for
-# positions. What does it compute for the word *bites*?
+# positions. Does it compute the same for the word *bites* in both?
 
 # %%
 sentences = np.array([[0, 1, 2, 0, 3], [0, 3, 2, 0, 1]])  # the dog bites the man; the man bites the dog
 model = evidence.full_attention(depth=2, words=4, length=5)
-dog, man = evidence.word_scores(model, sentences)
-print(f"with positions, the two results for 'bites' differ by {np.abs(dog[2] - man[2]).max():.0e}")
-dog, man = evidence.word_scores(evidence.without_encoding(model), sentences)
-print(f"without positions, they differ by {np.abs(dog[2] - man[2]).max():.0e}")
+one, other = evidence.word_scores(model, sentences)
+print(f"with positions, the two results for 'bites' differ by {np.abs(one[2] - other[2]).max():.0e}")
+one, other = evidence.word_scores(evidence.without_encoding(model), sentences)
+print(f"without positions, they differ by {np.abs(one[2] - other[2]).max():.0e}")
 
 # %% [markdown]
 # Without positions the difference is rounding, or nothing at all. For this model there is no difference
@@ -114,8 +114,8 @@ def pe_needed(trial):
 # ## Second trial: added, or appended?
 # **Claim.** The encoding has the embedding's width and is added (not appended).
 #
-# One often reads that the code is "attached" to the word. Let us look at what enters the first layer: nine
-# words of width 24. If codes were appended, the vectors would be wider.
+# One often reads that the code is "attached" to the word. Let us look at what enters the first layer, for
+# words of width 24. If codes were appended, what would the last of the three numbers be?
 
 # %%
 V, C, T, L = 11, 24, 9, 2
@@ -203,8 +203,8 @@ lesson.show(figures.shifts(3, panels), "shifts", caption)
 
 # %% [markdown]
 # Each dot is what the best matrix makes of position $p$; it should lie on the line. For the waves it does,
-# to fifteen digits. A sine alone does not say whether it is rising or falling, so nobody can tell where it
-# will be three steps later; its cosine says exactly that. Of random codes nothing can be foretold.
+# up to rounding. A sine alone does not say whether it is rising or falling, so three steps later it may be
+# here or there; its cosine tells. Of random codes nothing can be foretold.
 #
 # ## Third trial: one matrix for each shift
 # **Claim.** For every $k$ there is one matrix $M_k$ with $PE(p + k) = M_k\,PE(p)$ for all $p$.

@@ -34,7 +34,7 @@ def derivatives_of_program(number, seed):
     result = random_program(np.random.default_rng(seed), tensors)
     exact.backward()
     result.backward()
-    return [n.bar for n in numbers], [0 if t.grad is None else t.grad.item() for t in tensors]
+    return [n.grad for n in numbers], [0 if t.grad is None else t.grad.item() for t in tensors]
 
 
 def compare_programs(number, programs):
@@ -52,7 +52,7 @@ def off_by(number, values):
     ours, theirs = [number(v) for v in values], [Tensor(np.array(v), requires_grad=True) for v in values]
     for x, w, b in (ours, theirs):
         ((x * w + b).tanh() * x).backward()
-    return max(abs(n.bar - t.grad.item()) for n, t in zip(ours, theirs, strict=True)), 10 * np.finfo(float).eps
+    return max(abs(n.grad - t.grad.item()) for n, t in zip(ours, theirs, strict=True)), 10 * np.finfo(float).eps
 
 
 def slope_of_chain(length):

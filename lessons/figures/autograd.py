@@ -17,14 +17,14 @@ PLACES |= {"t = tanh s": (3, 0.7), "loss = t x": (4, 1.35)}
 
 
 def tape(steps):
-    """steps: name → number with its value, its slope `bar`, and its sources (number, local slope)"""
+    """steps: name → number with its value, its slope `grad`, and its sources (number, local slope)"""
     figure, axes = plt.subplots(figsize=(9.5, 4))
     names = {id(number): name for name, number in steps.items()}
     for name, number in steps.items():
         column, height = PLACES[name]
         box = {"boxstyle": "round,pad=0.35", "fc": "#cfe6f5" if number.sources else "#e7e7e7", "ec": style.GREY}
         axes.text(column, height, f"{name}\nvalue {number.value:+.3f}", bbox=box, **LETTERING)
-        axes.text(column, height - 0.33, f"slope {number.bar:+.3f}", color=style.RED, **LETTERING)
+        axes.text(column, height - 0.33, f"slope {number.grad:+.3f}", color=style.RED, **LETTERING)
         for source, local in number.sources:
             begin, end = np.array(PLACES[names[id(source)]]) + (0.3, 0), np.array((column - 0.3, height))
             far = end[0] - begin[0] > 2  # led above the boxes in between
