@@ -91,7 +91,8 @@ def test_numbers_that_cannot_be(capsys, arguments):
 @pytest.mark.parametrize(
     "record",
     [
-        [], {}, {"lessons": [], "claims": [1], "controls": {}}, {"lessons": [{"lesson": 1}], "claims": [], "controls": {}},
+        [], {}, {"lessons": [], "claims": [1], "controls": {}},
+        {"lessons": [{"lesson": 1}], "claims": [], "controls": {}},
         {"lessons": [], "claims": [], "controls": []},
     ],
 )  # fmt: skip
