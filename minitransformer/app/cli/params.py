@@ -35,6 +35,7 @@ PARTS = {
     "linear": "feed-forward",
     "norm": "norms",
 }
+MERELY_PRINTS = True
 
 
 @dataclass(frozen=True)
