@@ -21,6 +21,7 @@ from autograd.operators import (
     power,
     relu,
     sigmoid,
+    silu,
     sqrt,
     subtract,
     sum,
@@ -34,8 +35,8 @@ from autograd.tensor import Tensor
 __all__ = [
     "absolute", "add", "astype", "attention", "concatenate", "cross_entropy", "divide", "dropout", "embedding", "exp",
     "expand", "feed_forward", "gelu", "index", "layer_norm", "linear", "linear_cross_entropy", "log", "log_softmax",
-    "matmul", "max", "mean", "multiply", "power", "relu", "reshape", "sigmoid", "softmax", "split", "sqrt", "stack",
-    "subtract", "sum", "swapaxes", "tanh", "transpose", "var", "where",
+    "matmul", "max", "mean", "multiply", "power", "relu", "reshape", "sigmoid", "silu", "softmax", "split", "sqrt",
+    "stack", "subtract", "sum", "swapaxes", "tanh", "transpose", "var", "where",
 ]  # fmt: skip
 
 
@@ -168,7 +169,7 @@ class FeedForward(Rule):
 
 
 def feed_forward(x, w1, b1, w2, b2, activation="relu"):
-    """activation(x w1ᵀ + b1) w2ᵀ + b2, activation relu, gelu or tanh.   x (..., C); w1 (F, C); w2 (E, F) → (..., E)"""
+    """activation(x w1ᵀ + b1) w2ᵀ + b2, activation relu, gelu, tanh or gelu_tanh.   x (..., C); w1 (F, C); w2 (E, F) → (..., E)"""
     return FeedForward.apply(*tensors(x, w1, b1, w2, b2), activation)
 
 

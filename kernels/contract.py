@@ -161,10 +161,12 @@ kernel("adam",
           eps real; weight_decay real; decoupled flag; step count; grad_factor real""",
        "nothing: param, m and v change in place", "15*M", "4*M", "3*M", _adam_can_divide)  # fmt: skip
 
-for _name, _flops in {"exp": 1, "log": 1, "sqrt": 1, "tanh": 1, "sigmoid": 3, "relu": 1, "gelu": 4}.items():
+for _name, _flops in {"exp": 1, "log": 1, "sqrt": 1, "tanh": 1, "sigmoid": 3, "relu": 1, "gelu": 4,
+                      "gelu_tanh": 8, "silu": 4}.items():  # fmt: skip
     kernel("elementwise", f"{_name}: x (...)", "y, shaped like x", f"{_flops}*M", "M", "M")
 for _name, _saved, _flops in (("exp", "y", 1), ("log", "x", 1), ("sqrt", "y", 2), ("tanh", "y", 3),
-                              ("sigmoid", "y", 3), ("relu", "x", 2), ("gelu", "x", 9)):  # fmt: skip
+                              ("sigmoid", "y", 3), ("relu", "x", 2), ("gelu", "x", 9), ("gelu_tanh", "x", 16),
+                              ("silu", "x", 8)):  # fmt: skip
     kernel("elementwise", f"{_name}_backward: dy (...); {_saved} like dy", "dx, shaped like dy",
            f"{_flops}*M", "2*M", "M")  # fmt: skip
 for _name in ("add", "subtract", "multiply", "divide", "power"):

@@ -98,7 +98,7 @@ def _layer_norm(rng, dtype):
 
 
 def _feed_forward(rng, dtype):
-    for activation in ("relu", "gelu", "tanh"):
+    for activation in ("relu", "gelu", "tanh", "gelu_tanh"):
         for N, C, F, E in ((1, 1, 1, 1), (3, 5, 7, 2), (9, 4, 17, 4)):
             arrays = tuple(normal(rng, dtype, *shape) for shape in ((N, C), (F, C), (F,), (E, F), (E,)))
             yield f"{activation} N={N} C={C} F={F} E={E}", (*arrays, activation)
@@ -224,6 +224,8 @@ SAMPLES: dict[str, Callable] = {
     "sigmoid": _any_shape,
     "relu": _away_from_zero,
     "gelu": _any_shape,
+    "gelu_tanh": _any_shape,
+    "silu": _any_shape,
     "add": _pairs,
     "subtract": _pairs,
     "multiply": _pairs,

@@ -43,6 +43,9 @@ HELPERS = {
         ("linear", "add_rows", ["linear", "feed_forward"]),
         ("feed_forward", "_feed_forward_backward", ["feed_forward"]),
         ("gelu", "slope64", ["gelu"]),
+        ("silu", "silu_slope", ["silu"]),
+        ("silu", "gelu_tanh_slope", ["gelu_tanh"]),
+        ("silu", "argument_slope64", ["gelu_tanh"]),
     ],
 }
 

@@ -107,7 +107,10 @@ def test_rows_of_any_shape(N, C, seed):
 NASTY = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-300, -1e-300, 88.0, -750.0, -40.0, 1.5]
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "softmax", "log_softmax"])
+NASTY_FOR = ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "gelu_tanh", "silu", "softmax", "log_softmax"]
+
+
+@pytest.mark.parametrize("name", NASTY_FOR)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_infinities_and_nan_are_treated_alike(name):
     x = np.array([NASTY]) if "softmax" in name else np.array(NASTY)

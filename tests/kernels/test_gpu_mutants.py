@@ -18,7 +18,8 @@ TARGETS = {
     "attention": {"attention_delta": ["attention"], "attention_backward_queries": ["attention"],
                   "attention_backward_keys": ["attention"]},
     "cross_entropy": {"cross_entropy_factor": ["cross_entropy"], "cross_entropy_backward": ["cross_entropy"]},
-    "elementwise": {f"{name}_backward": [name] for name in ("exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu")},
+    "elementwise": {f"{name}_backward": [name] for name in (
+        "exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "gelu_tanh", "silu")},
     "embedding": {"embedding_backward": ["embedding"]},
     "feed_forward": {"activation_backward": ["feed_forward"]},
     "layer_norm": {"layer_norm_backward": ["layer_norm"], "layer_norm_backward_weights": ["layer_norm"]},
