@@ -1,8 +1,8 @@
 """Functions of one element and arithmetic of two arrays. Each element is read once and written once.
 
-The loops are threaded: one core alone does not reach the memory's bandwidth. exp and sigmoid use our own vectorised
-exp, as do SiLU and the tanh form of GELU, GELU our own Φ; log and tanh are the C library's. Two arrays of one shape go through a threaded loop;
-broadcasting is left to NumPy's, which is compiled too and limited by memory like ours."""
+The loops are threaded: one core alone does not reach the memory's bandwidth. exp, sigmoid, SiLU and the tanh form
+of GELU use our own vectorised exp, GELU our own Φ; log and tanh are the C library's. Two arrays of one shape go through
+a threaded loop; broadcasting is left to NumPy's, which is compiled too and limited by memory like ours."""
 
 import math
 from functools import wraps

@@ -2,9 +2,9 @@
 
     u = √(2/π) (x + 0.044715 x³),     x (1 + tanh u) / 2 = x σ(2u),     σ(u) = 1/(1 + exp(-u))
 
-Through σ nothing cancels on the left, where 1 + tanh u would, and the compiler vectorises it, as our exp can be. The
-constants of SiLU are float32, exact in both precisions: a sum with a float64 is a float64. Those of GELU are not, so its
-argument is written once for each."""
+Through σ nothing cancels on the left, where 1 + tanh u would, and the compiler vectorises it, as it does our exp. The
+constants of SiLU are float32, exact in both precisions: a sum with a float64 is a float64. Those of GELU are not exact,
+so its argument is written once for each precision."""
 
 import math
 

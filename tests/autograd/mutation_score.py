@@ -29,6 +29,7 @@ HELPERS = {
     "cpu": [
         ("feed_forward", "_activation_backward", ["feed_forward"]),
         ("layer_norm", "_layer_norm_backward", ["layer_norm"]),
+        ("rms_norm", "_rms_norm_backward", ["rms_norm"]),
         ("softmax", "_softmax_backward", ["softmax"]),
         ("softmax", "_log_softmax_backward", ["log_softmax"]),
         ("cross_entropy", "row_gradient", ["cross_entropy"]),

@@ -93,7 +93,8 @@ def test_rows_of_any_shape(N, C, seed):
     ids = rng.integers(0, N, C)
     reference, fast = kernels.backend("numpy"), kernels.backend("numba")
     for name, arguments in {
-        "layer_norm": (x, weight, bias, 1e-3), "softmax": (x,), "log_softmax": (x,), "embedding": (x, ids),
+        "layer_norm": (x, weight, bias, 1e-3), "rms_norm": (x, weight, 1e-3),
+        "softmax": (x,), "log_softmax": (x,), "embedding": (x, ids),
         "embedding_backward": (rng.standard_normal((C, 3)), ids, N), "softmax_backward": (dy, x),
         "log_softmax_backward": (dy, x),
         "linear_backward": (dy, rng.standard_normal((N, 5)), rng.standard_normal((C, 5)), True),

@@ -62,6 +62,16 @@ WRONG = {
     "dropout of 1": ("dropout", (F64(3), 1.0, 0), "p must be at least 0 and below 1"),
     "unknown activation": (
         "feed_forward", (F64((1, 2)), F64((3, 2)), F64(3), F64((2, 3)), F64(2), "swish"), "unknown activation 'swish'"),
+    "an odd number of columns": (
+        "rotary", (F64((1, 1, 2, 3)), np.array([[0, 1]]), 10.0, True), "D must be even, not 3"),
+    "positions of another batch": (
+        "rotary", (F64((3, 1, 2, 4)), np.zeros((2, 2), int), 10.0, True), "P must be 1 or B = 3"),
+    "positions of another length": (
+        "rotary", (F64((3, 1, 2, 4)), np.zeros((1, 3), int), 10.0, True), "T is 2 in an earlier argument"),
+    "positions between the words": (
+        "rotary", (F64((1, 1, 2, 4)), np.array([[0.0, 0.5]]), 10.0, True), "positions must hold integers"),
+    "a base of nothing": (
+        "rotary", (F64((1, 1, 2, 4)), np.array([[0, 1]]), 0.0, True), "base must be positive, not 0.0"),
     "unequal heads": (
         "attention", (F64((1, 2, 3, 4)), F64((1, 3, 3, 4)), F64((1, 3, 3, 4)), Mask(), 1.0, Dropout()), "H is 2"),
     "keys longer than the array": (

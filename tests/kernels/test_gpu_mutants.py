@@ -25,6 +25,8 @@ TARGETS = {
     "layer_norm": {"layer_norm_backward": ["layer_norm"], "layer_norm_backward_weights": ["layer_norm"]},
     "linear": {"column_sums": ["linear"]},
     "linear_cross_entropy": {"loss_and_gradient": ["linear_cross_entropy"]},
+    "rms_norm": {"rms_norm_backward": ["rms_norm"], "rms_norm_backward_weight": ["rms_norm"]},
+    "rotary": {"rotary_table": ["rotary"], "rotary_turn": ["rotary"]},
     "softmax": {"softmax_backward": ["softmax"], "log_softmax_backward": ["log_softmax"]},
 }  # fmt: skip
 # Mutants that change no number, each with its reason.
