@@ -21,6 +21,7 @@ from autograd.operators import (
     power,
     relu,
     sigmoid,
+    silu,
     sqrt,
     subtract,
     sum,
@@ -34,8 +35,8 @@ from autograd.tensor import Tensor
 __all__ = [
     "absolute", "add", "astype", "attention", "concatenate", "cross_entropy", "divide", "dropout", "embedding", "exp",
     "expand", "feed_forward", "gelu", "index", "layer_norm", "linear", "linear_cross_entropy", "log", "log_softmax",
-    "matmul", "max", "mean", "multiply", "power", "relu", "reshape", "sigmoid", "softmax", "split", "sqrt", "stack",
-    "subtract", "sum", "swapaxes", "tanh", "transpose", "var", "where",
+    "matmul", "max", "mean", "multiply", "power", "relu", "reshape", "rms_norm", "rotary", "sigmoid", "silu", "softmax",
+    "split", "sqrt", "stack", "subtract", "sum", "swapaxes", "tanh", "transpose", "var", "where",
 ]  # fmt: skip
 
 
@@ -152,6 +153,53 @@ def layer_norm(x, weight, bias, eps=1e-5):
     return LayerNorm.apply(*tensors(x, weight, bias), eps)
 
 
+class RMSNorm(Rule):
+    """n = x / √(mean x² + eps), y = n · weight.
+    dy ↦ rstd (dn - n mean(dn n)) with dn = dy · weight;  Σ dy n"""
+
+    kernel = "rms_norm"
+
+    def forward(self, x, weight, eps):
+        y, rstd = self.kernels.rms_norm(rows(x), weight, eps)
+        self.save(rows(x), weight, rstd)
+        self.shape = x.shape
+        return y.reshape(x.shape)
+
+    def backward(self, dy):
+        dx, dweight = self.kernels.rms_norm_backward(rows(dy), *self.saved)
+        return shaped(dx, self.shape), dweight
+
+
+def rms_norm(x, weight, eps=1e-5):
+    """Each row of x brought to mean square 1, then scaled.   x (..., C); weight (C)"""
+    return RMSNorm.apply(*tensors(x, weight), eps)
+
+
+class Rotary(Rule):
+    """y = x with every pair of columns turned by position · frequency.   dy ↦ dy turned back"""
+
+    kernel = "rotary"
+
+    def forward(self, x, positions, base, interleaved):
+        self.positions, self.options = positions, (base, interleaved)
+        return self.kernels.rotary(x, positions, *self.options)
+
+    def backward(self, dy):
+        return self.kernels.rotary(dy, -self.positions, *self.options)
+
+
+def rotary(x, positions, base=10000.0, interleaved=True):
+    """Pair i of the row at position p turned by the angle p · base^(-2i/D).   x (B, H, T, D) → (B, H, T, D)
+
+    positions    (T) or (B, T) integers: where in its sequence each row stands
+    interleaved  pair i is the columns 2i and 2i + 1; else i and i + D/2"""
+    (x,) = tensors(x)
+    positions = integers(positions, x.backend).astype("int64")  # of a kind that can be negated
+    if positions.ndim not in (1, 2):
+        raise ValueError(f"rotary: positions must have shape (T) or (B, T), not {positions.shape}")
+    return Rotary.apply(x, positions if positions.ndim == 2 else positions[None], base, interleaved)
+
+
 class FeedForward(Rule):
     """pre = x w1ᵀ + b1, y = activation(pre) w2ᵀ + b2.
     dy ↦ dpre w1, dpreᵀ x, Σ dpre, dyᵀ hidden, Σ dy with dpre = dy w2 · activation'(pre)"""
@@ -170,7 +218,9 @@ class FeedForward(Rule):
 
 
 def feed_forward(x, w1, b1, w2, b2, activation="relu"):
-    """activation(x w1ᵀ + b1) w2ᵀ + b2, activation relu, gelu or tanh.   x (..., C); w1 (F, C); w2 (E, F) → (..., E)"""
+    """activation(x w1ᵀ + b1) w2ᵀ + b2, activation relu, gelu, tanh or gelu_tanh.
+
+    x (..., C); w1 (F, C); b1 (F); w2 (E, F); b2 (E) → (..., E)"""
     return FeedForward.apply(*tensors(x, w1, b1, w2, b2), activation)
 
 

@@ -101,6 +101,17 @@ def _adam_can_divide(name: str, given: dict[str, Any], _sizes: dict[str, int]) -
         raise KernelError(f"{name}: param is read-only, and shall be changed in place")
 
 
+def _columns_pair_up(name: str, given: dict[str, Any], sizes: dict[str, int]) -> None:
+    if sizes["D"] % 2:
+        raise KernelError(f"{name}: columns are turned in pairs, so D must be even, not {sizes['D']}")
+    if sizes["P"] not in (1, sizes["B"]):
+        raise KernelError(
+            f"{name}: positions (P, T) has shape {given['positions'].shape}; P must be 1 or B = {sizes['B']}"
+        )
+    if not given["base"] > 0:
+        raise KernelError(f"{name}: base must be positive, not {given['base']}")
+
+
 def _scalar_gradient(name: str, given: dict[str, Any], _sizes: dict[str, int]) -> None:
     if given["dloss"].shape != ():
         raise KernelError(f"{name}: dloss must be a single number, not an array of shape {given['dloss'].shape}")
@@ -133,6 +144,15 @@ kernel("layer_norm", "layer_norm: x (N, C); weight (C); bias (C); eps real", "y 
 kernel("layer_norm", "layer_norm_backward: dy (N, C); x (N, C); weight (C); mean (N); rstd (N)",
        "dx (N, C), dweight (C), dbias (C)",
        "N*(14*C + 2)", "2*N*C + C + 2*N", "N*C + 2*C")  # fmt: skip
+
+kernel("rms_norm", "rms_norm: x (N, C); weight (C); eps real", "y (N, C), rstd (N)",
+       "N*(4*C + 4)", "N*C + C", "N*C + N")  # fmt: skip
+kernel("rms_norm", "rms_norm_backward: dy (N, C); x (N, C); weight (C); rstd (N)", "dx (N, C), dweight (C)",
+       "N*(9*C + 1)", "2*N*C + C + N", "N*C + C")  # fmt: skip
+
+# The gradient of a rotation is the rotation back: the same kernel with negated positions. P is B, or 1 for all alike.
+kernel("rotary", "rotary: x (B, H, T, D); positions (P, T) int; base real; interleaved flag", "y (B, H, T, D)",
+       "3*B*H*T*D + 3*P*T*D//2 + D//2", "B*H*T*D + P*T", "B*H*T*D", _columns_pair_up)  # fmt: skip
 
 kernel("feed_forward", "feed_forward: x (N, C); w1 (F, C); b1 (F); w2 (E, F); b2 (E); activation name",
        "y (N, E), pre (N, F)",
@@ -169,10 +189,12 @@ kernel("adam",
           eps real; weight_decay real; decoupled flag; step count; grad_factor real""",
        "nothing: param, m and v change in place", "15*M", "4*M", "3*M", _adam_can_divide)  # fmt: skip
 
-for _name, _flops in {"exp": 1, "log": 1, "sqrt": 1, "tanh": 1, "sigmoid": 3, "relu": 1, "gelu": 4}.items():
+for _name, _flops in {"exp": 1, "log": 1, "sqrt": 1, "tanh": 1, "sigmoid": 3, "relu": 1, "gelu": 4,
+                      "gelu_tanh": 8, "silu": 4}.items():  # fmt: skip
     kernel("elementwise", f"{_name}: x (...)", "y, shaped like x", f"{_flops}*M", "M", "M")
 for _name, _saved, _flops in (("exp", "y", 1), ("log", "x", 1), ("sqrt", "y", 2), ("tanh", "y", 3),
-                              ("sigmoid", "y", 3), ("relu", "x", 2), ("gelu", "x", 9)):  # fmt: skip
+                              ("sigmoid", "y", 3), ("relu", "x", 2), ("gelu", "x", 9), ("gelu_tanh", "x", 16),
+                              ("silu", "x", 8)):  # fmt: skip
     kernel("elementwise", f"{_name}_backward: dy (...); {_saved} like dy", "dx, shaped like dy",
            f"{_flops}*M", "2*M", "M")  # fmt: skip
 for _name in ("add", "subtract", "multiply", "divide", "power"):

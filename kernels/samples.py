@@ -111,8 +111,35 @@ def _layer_norm(rng, dtype):
     yield "expanded", (expanded(rng, dtype, 4, 6), expanded(rng, dtype, 6), normal(rng, dtype, 6), 1e-5)
 
 
+def _rms_norm(rng, dtype):
+    for N, C in ((1, 1), (1, 2), (3, 5), (17, 9), (33, 7)):
+        yield f"N={N} C={C}", (3 * normal(rng, dtype, N, C) + 2, normal(rng, dtype, C), 1e-5)
+    yield "large eps", (normal(rng, dtype, 3, 4), normal(rng, dtype, 4), 0.5)
+    yield "views", (transposed(rng, dtype, 4, 6), strided(rng, dtype, 6), 1e-2)
+    yield "expanded", (expanded(rng, dtype, 4, 6), expanded(rng, dtype, 6), 1e-5)
+
+
+def _rotary(rng, dtype):
+    for interleaved in (True, False):
+        layout = "interleaved" if interleaved else "halves"
+        for B, H, T, D in ((1, 1, 1, 2), (2, 3, 5, 6), (3, 1, 7, 10), (1, 2, 17, 34)):
+            x, start = normal(rng, dtype, B, H, T, D), np.arange(T)[None]
+            yield f"{layout} B={B} H={H} T={T} D={D}", (x, start, 10000.0, interleaved)
+        x, each = normal(rng, dtype, 3, 2, 4, 6), np.array([[0], [50], [4000]]) + np.arange(4)
+        yield f"{layout}, each at its own positions", (x, each, 5e5, interleaved)
+        x = normal(rng, dtype, 2, 3, 1, 4)
+        yield f"{layout}, one step of a cache", (x, np.array([[9], [2]], "int32"), 10000.0, interleaved)
+    yield "positions in any order, also negative", (
+        normal(rng, dtype, 1, 2, 5, 8), np.array([[3, -7, 0, 3, 1]]), 7.5, True,
+    )  # fmt: skip
+    yield "views", (strided(rng, dtype, 2, 3, 4, 6), np.arange(8)[None, ::2], 100.0, True)
+    packed = normal(rng, dtype, 2, 3, 2, 8)  # (B, T, H, D): heads cut out of a projection
+    yield "heads of a projection", (packed.transpose(0, 2, 1, 3), np.arange(3)[None], 100.0, False)
+    yield "expanded", (expanded(rng, dtype, 2, 2, 3, 4), np.broadcast_to(np.arange(3), (2, 3)), 10.0, False)
+
+
 def _feed_forward(rng, dtype):
-    for activation in ("relu", "gelu", "tanh"):
+    for activation in ("relu", "gelu", "tanh", "gelu_tanh"):
         for N, C, F, E in ((1, 1, 1, 1), (3, 5, 7, 2), (9, 4, 17, 4)):
             arrays = tuple(normal(rng, dtype, *shape) for shape in ((N, C), (F, C), (F,), (E, F), (E,)))
             yield f"{activation} N={N} C={C} F={F} E={E}", (*arrays, activation)
@@ -224,6 +251,8 @@ SAMPLES: dict[str, Callable] = {
     "matmul": _matmul,
     "attention": _attention,
     "layer_norm": _layer_norm,
+    "rms_norm": _rms_norm,
+    "rotary": _rotary,
     "feed_forward": _feed_forward,
     "softmax": _rows,
     "log_softmax": _rows,
@@ -238,6 +267,8 @@ SAMPLES: dict[str, Callable] = {
     "sigmoid": _any_shape,
     "relu": _away_from_zero,
     "gelu": _any_shape,
+    "gelu_tanh": _any_shape,
+    "silu": _any_shape,
     "add": _pairs,
     "subtract": _pairs,
     "multiply": _pairs,

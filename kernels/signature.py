@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-ACTIVATIONS = ("relu", "gelu", "tanh")
+ACTIVATIONS = ("relu", "gelu", "tanh", "gelu_tanh")
 FLOATS = (np.dtype("float32"), np.dtype("float64"))
 
 

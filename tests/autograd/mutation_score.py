@@ -29,6 +29,7 @@ HELPERS = {
     "cpu": [
         ("feed_forward", "_activation_backward", ["feed_forward"]),
         ("layer_norm", "_layer_norm_backward", ["layer_norm"]),
+        ("rms_norm", "_rms_norm_backward", ["rms_norm"]),
         ("softmax", "_softmax_backward", ["softmax"]),
         ("softmax", "_log_softmax_backward", ["log_softmax"]),
         ("cross_entropy", "row_gradient", ["cross_entropy"]),
@@ -43,6 +44,9 @@ HELPERS = {
         ("linear", "add_rows", ["linear", "feed_forward"]),
         ("feed_forward", "_feed_forward_backward", ["feed_forward"]),
         ("gelu", "slope64", ["gelu"]),
+        ("silu", "silu_slope", ["silu"]),
+        ("silu", "gelu_tanh_slope", ["gelu_tanh"]),
+        ("silu", "argument_slope64", ["gelu_tanh"]),
     ],
 }
 

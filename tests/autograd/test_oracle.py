@@ -1,5 +1,6 @@
 """Every function that PyTorch has too: the same values and the same gradients, in float64 and float32."""
 
+import math
 from functools import partial
 
 import numpy as np
@@ -22,6 +23,8 @@ IDS = rng.integers(0, 5, (4, 6))
 TARGETS = rng.integers(0, 7, 5)
 IGNORING = np.array([1, 6, 1, 0, 3])
 LENGTHS = np.array([70, 3, 41])
+EVEN = rng.standard_normal((3, 2, 65, 8))
+OWN_POSITIONS = np.array([[0], [17], [900]]) + np.arange(65)
 functional = torch.nn.functional
 
 
@@ -33,6 +36,28 @@ def masked(q, k, v, **options):
 
 
 sharing = partial(functional.scaled_dot_product_attention, enable_gqa=True)
+
+
+def turns(positions, base):
+    """(B or 1, 1, T, D/2) angles"""
+    positions = torch.tensor(np.atleast_2d(positions), dtype=torch.float64)
+    frequencies = torch.exp(torch.arange(4, dtype=torch.float64) * (-math.log(base) / 4))
+    return (positions[..., None] * frequencies)[:, None]
+
+
+def as_complex_numbers(x, positions, base=10000.0):
+    """A pair of columns is a complex number, and a turn is a product with one."""
+    angles = turns(positions, base)
+    numbers = torch.view_as_complex(x.unflatten(-1, (4, 2)).contiguous())
+    turned = numbers * torch.polar(torch.ones_like(angles), angles).to(numbers.dtype)
+    return torch.view_as_real(turned).flatten(-2)
+
+
+def in_halves(x, positions, base=10000.0):
+    """As Llama's code in PyTorch has it: the angles twice, and the halves of x exchanged."""
+    angles = turns(positions, base)
+    cos, sin = (torch.cat([f(angles), f(angles)], -1).to(x.dtype) for f in (torch.cos, torch.sin))
+    return x * cos + torch.cat([-x[..., 4:], x[..., :4]], -1) * sin
 
 
 CASES = {
@@ -50,6 +75,9 @@ CASES = {
     "sigmoid": ([A], F.sigmoid, torch.sigmoid),
     "relu": ([A], F.relu, functional.relu),
     "gelu": ([A], F.gelu, functional.gelu),
+    "gelu, tanh form": ([4 * A], lambda a: F.gelu(a, approximate="tanh"),
+        lambda a: functional.gelu(a, approximate="tanh")),
+    "silu": ([4 * A], F.silu, functional.silu),
     "abs": ([A], abs, abs),
     "sum": ([A], lambda a: a.sum(axis=1), lambda a: a.sum(dim=1)),
     "mean": ([A], lambda a: a.mean(axis=0), lambda a: a.mean(dim=0)),
@@ -66,12 +94,23 @@ CASES = {
     "log_softmax": ([A], F.log_softmax, lambda a: functional.log_softmax(a, -1)),
     "linear": ([A, WEIGHT, BIAS], F.linear, functional.linear),
     "layer_norm": ([A, NARROW, B[0]], F.layer_norm, lambda a, w, b: functional.layer_norm(a, (7,), w, b)),
+    "rms_norm": ([A, NARROW], F.rms_norm, lambda a, w: functional.rms_norm(a, (7,), w, eps=1e-5)),
+    "rms_norm, large eps": ([A, NARROW], lambda a, w: F.rms_norm(a, w, eps=0.5),
+        lambda a, w: functional.rms_norm(a, (7,), w, eps=0.5)),
+    "rotary": ([EVEN], lambda x: F.rotary(x, np.arange(65)), lambda x: as_complex_numbers(x, np.arange(65))),
+    "rotary, each at its own positions": ([EVEN], lambda x: F.rotary(x, OWN_POSITIONS, base=500.0),
+        lambda x: as_complex_numbers(x, OWN_POSITIONS, 500.0)),
+    "rotary, halves": ([EVEN], lambda x: F.rotary(x, OWN_POSITIONS, interleaved=False),
+        lambda x: in_halves(x, OWN_POSITIONS)),
     "feed_forward relu": ([A, W1, B1, W2, B2], F.feed_forward,
         lambda a, w1, b1, w2, b2: functional.linear(functional.relu(functional.linear(a, w1, b1)), w2, b2)),
     "feed_forward gelu": ([A, W1, B1, W2, B2], lambda *a: F.feed_forward(*a, activation="gelu"),
         lambda a, w1, b1, w2, b2: functional.linear(functional.gelu(functional.linear(a, w1, b1)), w2, b2)),
     "feed_forward tanh": ([A, W1, B1, W2, B2], lambda *a: F.feed_forward(*a, activation="tanh"),
         lambda a, w1, b1, w2, b2: functional.linear(torch.tanh(functional.linear(a, w1, b1)), w2, b2)),
+    "feed_forward gelu_tanh": ([A, W1, B1, W2, B2], lambda *a: F.feed_forward(*a, activation="gelu_tanh"),
+        lambda a, w1, b1, w2, b2: functional.linear(
+            functional.gelu(functional.linear(a, w1, b1), approximate="tanh"), w2, b2)),
     "embedding": ([A], lambda w: F.embedding(w, IDS), lambda w: functional.embedding(torch.tensor(IDS), w)),
     "cross_entropy": ([A], lambda a: F.cross_entropy(a, TARGETS),
         lambda a: functional.cross_entropy(a, torch.tensor(TARGETS))),

@@ -46,6 +46,8 @@ def _larger(rng: np.random.Generator, name: str, dtype: np.dtype) -> Iterator[tu
             Mask(np.array([60]), True, 20), 0.1, Dropout(0.2, 5)
         ),
         "layer_norm": lambda: (array(70, 130), array(130), array(130), 1e-5),
+        "rms_norm": lambda: (array(70, 130), array(130), 1e-5),
+        "rotary": lambda: (array(2, 3, 33, 34), rng.integers(0, 99, (2, 33)), 100.0, True),
         "feed_forward": lambda: (array(70, 3), array(130, 3), array(130), array(5, 130), array(5), "gelu"),
         "cross_entropy": lambda: (array(3, 1100), rng.integers(0, 1100, 3), None, 0.1),  # several warps a row
         "linear_cross_entropy": lambda: (

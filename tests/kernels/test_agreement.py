@@ -94,7 +94,8 @@ def test_rows_of_any_shape(N, C, seed):
     ids = rng.integers(0, N, C)
     reference, fast = kernels.backend("numpy"), kernels.backend("numba")
     for name, arguments in {
-        "layer_norm": (x, weight, bias, 1e-3), "softmax": (x,), "log_softmax": (x,), "embedding": (x, ids),
+        "layer_norm": (x, weight, bias, 1e-3), "rms_norm": (x, weight, 1e-3),
+        "softmax": (x,), "log_softmax": (x,), "embedding": (x, ids),
         "embedding_backward": (rng.standard_normal((C, 3)), ids, N), "softmax_backward": (dy, x),
         "log_softmax_backward": (dy, x),
         "linear_backward": (dy, rng.standard_normal((N, 5)), rng.standard_normal((C, 5)), True),
@@ -108,7 +109,10 @@ def test_rows_of_any_shape(N, C, seed):
 NASTY = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-300, -1e-300, 88.0, -750.0, -40.0, 1.5]
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "softmax", "log_softmax"])
+NASTY_FOR = ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "gelu_tanh", "silu", "softmax", "log_softmax"]
+
+
+@pytest.mark.parametrize("name", NASTY_FOR)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_infinities_and_nan_are_treated_alike(name):
     x = np.array([NASTY]) if "softmax" in name else np.array(NASTY)

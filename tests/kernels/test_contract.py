@@ -70,6 +70,16 @@ WRONG = {
         "4 key-value heads cannot share 2 query heads"),
     "keys and values of different groups": (
         "attention", (F64((1, 4, 3, 4)), F64((1, 2, 3, 4)), F64((1, 1, 3, 4)), Mask(), 1.0, Dropout()), "G is 2"),
+    "an odd number of columns": (
+        "rotary", (F64((1, 1, 2, 3)), np.array([[0, 1]]), 10.0, True), "D must be even, not 3"),
+    "positions of another batch": (
+        "rotary", (F64((3, 1, 2, 4)), np.zeros((2, 2), int), 10.0, True), "P must be 1 or B = 3"),
+    "positions of another length": (
+        "rotary", (F64((3, 1, 2, 4)), np.zeros((1, 3), int), 10.0, True), "T is 2 in an earlier argument"),
+    "positions between the words": (
+        "rotary", (F64((1, 1, 2, 4)), np.array([[0.0, 0.5]]), 10.0, True), "positions must hold integers"),
+    "a base of nothing": (
+        "rotary", (F64((1, 1, 2, 4)), np.array([[0, 1]]), 0.0, True), "base must be positive, not 0.0"),
     "keys longer than the array": (
         "attention", (*HEADS, Mask(np.array([4])), 1.0, Dropout()), r"mask.key_lengths\[0\] is 4, .*0 ... 3 .S = 3."),
     "negative offset": (

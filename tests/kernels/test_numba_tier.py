@@ -43,6 +43,8 @@ def test_the_number_of_threads_changes_no_bit():
     k = rng.standard_normal((2, 1, 130, 20))  # one head of keys for three of queries
     calls = [
         ("layer_norm_backward", (dy, x, w, mean, rstd)),
+        ("rms_norm_backward", (dy, x, w, rstd)),
+        ("rotary", (q, np.arange(130)[None], 10000.0, True)),
         ("sum", (rng.standard_normal(30_001), (0,))),
         ("embedding_backward", (dy, rng.integers(0, 7, 301), 7)),
         ("attention", (q, q, q, *options)),
