@@ -1,5 +1,5 @@
 """Differentiable functions of Tensors: layers as formulas. Shapes: B batch, T query and S key positions, C width,
-H heads, D = C/H, F feed-forward width, V vocabulary; `...` stands for any leading axes.
+H heads, G key-value heads, D = C/H, F feed-forward width, V vocabulary; `...` stands for any leading axes.
 
 Arguments that are not Tensors (ids, lengths, targets) are integer arrays and have no gradient."""
 
@@ -97,7 +97,8 @@ def linear(x, weight, bias=None):
 
 class Attention(Rule):
     """out = softmax(scale · q kᵀ) v, with P the probabilities.
-    dout ↦ scale dS k, scale dSᵀ q, Pᵀ dout with dS = P (dout vᵀ - Σ dout out)"""
+    dout ↦ scale dS k, scale dSᵀ q, Pᵀ dout with dS = P (dout vᵀ - Σ dout out), the last two summed over the heads that
+    share a key"""
 
     kernel = "attention"
 
@@ -112,8 +113,9 @@ class Attention(Rule):
 
 
 def attention(q, k, v, is_causal=False, key_lengths=None, dropout_p=0.0, *, scale=None, query_offset=0, seed=None):
-    """softmax(q kᵀ · scale) v.   q (B, H, T, D); k, v (B, H, S, D) → (B, H, T, D)
+    """softmax(q kᵀ · scale) v.   q (B, H, T, D); k, v (B, G, S, D) → (B, H, T, D)
 
+    G divides H: head h reads the keys and values of group h // (H/G). G = H is multi-head attention, G = 1 multi-query.
     is_causal     query t sees the keys s ≤ t + query_offset only
     key_lengths   (B) integers: of sequence b only the first key_lengths[b] keys exist
     dropout_p     probability with which each attention weight is dropped; `seed` fixes which ones

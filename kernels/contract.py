@@ -3,8 +3,8 @@
 The table is read by the backends (arguments are checked here, once for all tiers, before any compiled loop runs),
 by the tests (samples.py adds inputs for every entry) and by the cost questions that `autograd.tape` answers.
 
-Legend: B batch, T query positions, S key positions, C model width, H heads, D = C/H, F feed-forward width,
-V vocabulary, N = B*T rows, E output width of a feed-forward layer.
+Legend: B batch, T query positions, S key positions, C model width, H heads, G key-value heads, D = C/H, F feed-forward
+width, V vocabulary, N = B*T rows, E output width of a feed-forward layer.
 
 How an argument is written: signature.py.
 
@@ -72,6 +72,13 @@ def _matrices_fit(name: str, given: dict[str, Any], _sizes: dict[str, int]) -> N
             raise KernelError(f"{name}: the leading axes of {a} and {b} cannot be broadcast together")
 
 
+def _groups_are_whole(name: str, _given: dict[str, Any], sizes: dict[str, int]) -> None:
+    if sizes["H"] % sizes["G"]:
+        raise KernelError(
+            f"{name}: {sizes['G']} key-value heads cannot share {sizes['H']} query heads evenly; G must divide H"
+        )
+
+
 def _axes_exist(name: str, given: dict[str, Any], _sizes: dict[str, int]) -> None:
     axes, rank = given["axes"], given["x"].ndim
     if not isinstance(axes, tuple) or any(not 0 <= axis < rank for axis in axes) or len(set(axes)) != len(axes):
@@ -122,14 +129,15 @@ kernel("linear", "matmul: a (...); b (...)", "c (..., n, m)",
 
 ATTENTION = """mask.key_lengths (B) int <= S | none; mask.is_causal flag; mask.query_offset count;
                scale real; dropout.p rate; dropout.seed int"""
-kernel("attention", f"attention: q (B, H, T, D); k (B, H, S, D); v (B, H, S, D); {ATTENTION}",
+kernel("attention", f"attention: q (B, H, T, D); k (B, G, S, D); v (B, G, S, D); {ATTENTION}",
        "out (B, H, T, D), lse (B, H, T)",
-       "B*H*(P*(4*D + 4) + T*(D + 2))", "B*H*(T + 2*S)*D", "B*H*T*(D + 1)")  # fmt: skip
+       "B*H*(P*(4*D + 4) + T*(D + 2))", "B*(H*T + 2*G*S)*D", "B*H*T*(D + 1)", _groups_are_whole)  # fmt: skip
 kernel("attention",
-       f"""attention_backward: dout (B, H, T, D); q (B, H, T, D); k (B, H, S, D); v (B, H, S, D);
+       f"""attention_backward: dout (B, H, T, D); q (B, H, T, D); k (B, G, S, D); v (B, G, S, D);
            out (B, H, T, D); lse (B, H, T); {ATTENTION}""",
-       "dq (B, H, T, D), dk (B, H, S, D), dv (B, H, S, D)",
-       "B*H*(P*(10*D + 5) + T*2*D)", "B*H*((3*T + 2*S)*D + T)", "B*H*(T + 2*S)*D")  # fmt: skip
+       "dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, D)",
+       "B*H*(P*(10*D + 5) + T*2*D)", "B*((3*H*T + 2*G*S)*D + H*T)", "B*(H*T + 2*G*S)*D",
+       _groups_are_whole)  # fmt: skip
 
 kernel("layer_norm", "layer_norm: x (N, C); weight (C); bias (C); eps real", "y (N, C), mean (N), rstd (N)",
        "N*(8*C + 4)", "N*C + 2*C", "N*C + 2*N")  # fmt: skip

@@ -63,8 +63,9 @@ def _matmul(rng, dtype):
 
 
 def _attention(rng, dtype):
-    def qkv(B, H, T, S, D, make=normal):
-        return make(rng, dtype, B, H, T, D), make(rng, dtype, B, H, S, D), make(rng, dtype, B, H, S, D)
+    def qkv(B, H, T, S, D, make=normal, groups=None):
+        G = groups or H
+        return make(rng, dtype, B, H, T, D), make(rng, dtype, B, G, S, D), make(rng, dtype, B, G, S, D)
 
     everything, causal, no_dropout = Mask(), Mask(is_causal=True), Dropout()
     for B, H, T, S, D in ((1, 1, 1, 1, 1), (2, 3, 5, 5, 3), (1, 2, 4, 7, 5), (2, 1, 7, 3, 9)):
@@ -86,6 +87,19 @@ def _attention(rng, dtype):
     for T, S in ((63, 65), (65, 129)):
         mask = Mask(np.array([S - 1]), True, S - T)
         yield f"tile edges T={T} S={S}", (*qkv(1, 1, T, S, 4), mask, 0.5, Dropout(0.1, 3))
+    for H, G, T, S, D in ((2, 1, 1, 1, 1), (6, 2, 5, 7, 3), (4, 2, 1, 9, 5), (5, 1, 9, 3, 4)):
+        for mask in (everything, Mask(None, True, max(0, S - T))):
+            label = f"{H} heads on {G}: T={T} S={S} D={D}{' causal' if mask.is_causal else ''}"
+            yield label, (*qkv(2, H, T, S, D, groups=G), mask, D**-0.5, no_dropout)
+    mask = Mask(lengths, True, 1)
+    yield "6 heads on 3, everything else", (*qkv(3, 6, 4, 5, 3, groups=3), mask, 0.6, Dropout(0.3, 13))
+    yield "4 heads on 2, views", (*qkv(2, 4, 3, 4, 5, strided, groups=2), causal, 0.4, no_dropout)
+    yield "4 heads on 2, axes reversed", (*qkv(2, 4, 3, 4, 5, transposed, groups=2), everything, 0.4, no_dropout)
+    packed = normal(rng, dtype, 2, 3, 6 + 2 + 2, 4)  # (B, T, H + 2G, D): queries, keys and values side by side
+    heads = tuple(part.transpose(0, 2, 1, 3) for part in np.split(packed, (6, 8), axis=2))
+    yield "6 heads on 2 of a packed projection", (*heads, causal, 0.5, no_dropout)
+    mask = Mask(np.array([66]), True, 2)
+    yield "3 heads on 1, tile edges", (*qkv(1, 3, 65, 67, 4, groups=1), mask, 0.5, Dropout(0.1, 3))
 
 
 def _layer_norm(rng, dtype):

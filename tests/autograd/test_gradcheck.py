@@ -57,13 +57,14 @@ def test_float32_gradients_follow_float64(backend, name):
     st.booleans(),
     st.data(),
 )
-def test_attention_of_any_shape(B, H, T, S, D, is_causal, data):
+def test_attention_of_any_shape(B, G, T, S, D, is_causal, data):
     rng = np.random.default_rng(T * 100 + S)
     lengths = np.array(data.draw(st.lists(st.integers(0, S), min_size=B, max_size=B)))
     p = data.draw(st.sampled_from([0.0, 0.3]))
+    H = G * data.draw(st.integers(1, 3))
     for backend in kernels.available():
         with kernels.use(backend):
-            q, k, v = leaf(rng, B, H, T, D), leaf(rng, B, H, S, D), leaf(rng, B, H, S, D)
+            q, k, v = leaf(rng, B, H, T, D), leaf(rng, B, G, S, D), leaf(rng, B, G, S, D)
             gradcheck(
                 lambda q, k, v: F.attention(q, k, v, is_causal, lengths, p, seed=1),
                 (q, k, v),

@@ -1,6 +1,7 @@
 """Every function that PyTorch has too: the same values and the same gradients, in float64 and float32."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ rng = np.random.default_rng(3)
 A, B, C = (rng.standard_normal(shape) for shape in ((5, 7), (5, 7), (7, 5)))
 POSITIVE = rng.uniform(0.2, 3.0, (5, 7))
 Q, K, V = (rng.standard_normal((3, 2, n, 9)) for n in (65, 70, 70))
+MANY = rng.standard_normal((3, 6, 65, 9))  # six heads of queries for two of keys
 WEIGHT, BIAS, NARROW = rng.standard_normal((4, 7)), rng.standard_normal(4), rng.standard_normal(7)
 W1, B1, W2, B2 = (rng.standard_normal(s) for s in ((11, 7), (11,), (7, 11), (7,)))
 IDS = rng.integers(0, 5, (4, 6))
@@ -26,11 +28,14 @@ OWN_POSITIONS = np.array([[0], [17], [900]]) + np.arange(65)
 functional = torch.nn.functional
 
 
-def masked(q, k, v):
+def masked(q, k, v, **options):
     """PyTorch wants the mask spelt out."""
     return functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=torch.tensor(np.arange(70) < LENGTHS[:, None, None, None])
+        q, k, v, attn_mask=torch.tensor(np.arange(70) < LENGTHS[:, None, None, None]), **options
     )
+
+
+sharing = partial(functional.scaled_dot_product_attention, enable_gqa=True)
 
 
 def turns(positions, base):
@@ -119,6 +124,11 @@ CASES = {
     "attention, causal": ([Q, K, V], lambda q, k, v: F.attention(q, k, v, is_causal=True),
         lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True)),
     "attention, key lengths": ([Q, K, V], lambda q, k, v: F.attention(q, k, v, key_lengths=LENGTHS), masked),
+    "attention, groups": ([MANY, K, V], F.attention, sharing),
+    "attention, groups, causal": ([MANY, K, V], lambda q, k, v: F.attention(q, k, v, is_causal=True),
+        lambda q, k, v: sharing(q, k, v, is_causal=True)),
+    "attention, groups, key lengths": ([MANY, K, V], lambda q, k, v: F.attention(q, k, v, key_lengths=LENGTHS),
+        lambda q, k, v: masked(q, k, v, enable_gqa=True)),
 }  # fmt: skip
 
 

@@ -42,7 +42,8 @@ def _larger(rng: np.random.Generator, name: str, dtype: np.dtype) -> Iterator[tu
     options = {
         "linear": lambda: (array(70, 5), array(130, 5), array(130)),
         "attention": lambda: (
-            *(array(1, 2, n, 70) for n in (33, 65, 65)), Mask(np.array([60]), True, 20), 0.1, Dropout(0.2, 5)
+            *(array(1, heads, n, 70) for heads, n in ((4, 33), (2, 65), (2, 65))),
+            Mask(np.array([60]), True, 20), 0.1, Dropout(0.2, 5)
         ),
         "layer_norm": lambda: (array(70, 130), array(130), array(130), 1e-5),
         "rms_norm": lambda: (array(70, 130), array(130), 1e-5),

@@ -62,6 +62,14 @@ WRONG = {
     "dropout of 1": ("dropout", (F64(3), 1.0, 0), "p must be at least 0 and below 1"),
     "unknown activation": (
         "feed_forward", (F64((1, 2)), F64((3, 2)), F64(3), F64((2, 3)), F64(2), "swish"), "unknown activation 'swish'"),
+    "groups that are not whole": (
+        "attention", (F64((1, 4, 3, 4)), F64((1, 3, 3, 4)), F64((1, 3, 3, 4)), Mask(), 1.0, Dropout()),
+        "3 key-value heads cannot share 4 query heads evenly; G must divide H"),
+    "more key-value heads than heads": (
+        "attention", (F64((1, 2, 3, 4)), F64((1, 4, 3, 4)), F64((1, 4, 3, 4)), Mask(), 1.0, Dropout()),
+        "4 key-value heads cannot share 2 query heads"),
+    "keys and values of different groups": (
+        "attention", (F64((1, 4, 3, 4)), F64((1, 2, 3, 4)), F64((1, 1, 3, 4)), Mask(), 1.0, Dropout()), "G is 2"),
     "an odd number of columns": (
         "rotary", (F64((1, 1, 2, 3)), np.array([[0, 1]]), 10.0, True), "D must be even, not 3"),
     "positions of another batch": (
@@ -72,8 +80,6 @@ WRONG = {
         "rotary", (F64((1, 1, 2, 4)), np.array([[0.0, 0.5]]), 10.0, True), "positions must hold integers"),
     "a base of nothing": (
         "rotary", (F64((1, 1, 2, 4)), np.array([[0, 1]]), 0.0, True), "base must be positive, not 0.0"),
-    "unequal heads": (
-        "attention", (F64((1, 2, 3, 4)), F64((1, 3, 3, 4)), F64((1, 3, 3, 4)), Mask(), 1.0, Dropout()), "H is 2"),
     "keys longer than the array": (
         "attention", (*HEADS, Mask(np.array([4])), 1.0, Dropout()), r"mask.key_lengths\[0\] is 4, .*0 ... 3 .S = 3."),
     "negative offset": (
@@ -146,6 +152,18 @@ def test_cost_of_attention_counts_visible_pairs(is_causal, offset, pairs):
     q, k = np.zeros((1, 1, 3, 5)), np.zeros((1, 1, 4, 5))
     flops = CONTRACT["attention"].cost(q, k, k, Mask(None, is_causal, offset), 1.0, Dropout()).flops
     assert flops == pairs * (4 * 5 + 4) + 3 * (5 + 2)
+
+
+def test_cost_of_grouped_attention_reads_each_key_once():
+    """Six heads on two: the arithmetic of six heads, the keys and values of two."""
+    q, k, lse = np.zeros((2, 6, 3, 5)), np.zeros((2, 2, 4, 5)), np.zeros((2, 6, 3))
+    options = Mask(), 1.0, Dropout()
+    grouped = CONTRACT["attention"].cost(q, k, k, *options)
+    assert grouped.flops == CONTRACT["attention"].cost(q, *[np.zeros((2, 6, 4, 5))] * 2, *options).flops
+    assert grouped.bytes_read == 8 * (q.size + 2 * k.size) and grouped.bytes_written == 8 * (q.size + lse.size)
+    back = CONTRACT["attention_backward"].cost(q, q, k, k, q, lse, *options)
+    assert back.bytes_read == 8 * (3 * q.size + 2 * k.size + lse.size)
+    assert back.bytes_written == 8 * (q.size + 2 * k.size)
 
 
 def test_cost_of_a_batched_product():
