@@ -43,6 +43,8 @@ HELPERS = {
         ("linear", "weight_block", ["linear", "feed_forward"]),
         ("linear", "add_rows", ["linear", "feed_forward"]),
         ("feed_forward", "_feed_forward_backward", ["feed_forward"]),
+        ("gated_feed_forward", "_gated_feed_forward_backward", ["gated_feed_forward"]),
+        ("gated_feed_forward", "_gate_backward", ["gated_feed_forward"]),
         ("gelu", "slope64", ["gelu"]),
         ("silu", "silu_slope", ["silu"]),
         ("silu", "gelu_tanh_slope", ["gelu_tanh"]),
@@ -250,10 +252,12 @@ def main(tier: str) -> int:
 
         attention.BLOCK = 4  # small tiles: plain Python is slow, and tile edges are met with small inputs
         import kernels.cpu.feed_forward as feed_forward
+        import kernels.cpu.gated_feed_forward as gated
         import kernels.cpu.linear as linear
         import kernels.cpu.linear_cross_entropy as chunked
 
         linear.ROWS = feed_forward.ROWS = linear.COLUMNS = linear.WEIGHT_ROWS = feed_forward.WEIGHT_ROWS = 4
+        gated.ROWS = gated.WEIGHT_ROWS = 4
 
         # a row or two a chunk, a word or two a block, several tasks
         chunked.BUFFER_BYTES, chunked.WORDS, chunked.FEW = 150, 2, 2

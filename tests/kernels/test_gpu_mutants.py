@@ -22,6 +22,7 @@ TARGETS = {
         "exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "gelu_tanh", "silu")},
     "embedding": {"embedding_backward": ["embedding"]},
     "feed_forward": {"activation_backward": ["feed_forward"]},
+    "gated_feed_forward": {"gate_backward": ["gated_feed_forward"]},
     "layer_norm": {"layer_norm_backward": ["layer_norm"], "layer_norm_backward_weights": ["layer_norm"]},
     "linear": {"column_sums": ["linear"]},
     "linear_cross_entropy": {"loss_and_gradient": ["linear_cross_entropy"]},
