@@ -4,7 +4,13 @@
 // positions of its own; so its angles can be formed in double whatever `real` is: far from the start, float would have
 // lost most digits of the turn. The turning reads x and the table and writes y: 2 B H T D numbers cross memory, 3 B H T D
 // flops. Neighbouring threads work on neighbouring pairs. No shared memory, no barriers.
+//
+// Whole turns are taken off before the cosine: CUDA's cos, which takes any angle, carries a path for huge ones that needs
+// memory of its own for each thread. 2 pi is subtracted in two parts, so that nothing is lost.
 #include "common.cuh"
+
+#define TURN 6.283185307179586             // 2 pi
+#define TURN_LOW 2.4492935982947064e-16    // 2 pi - TURN
 
 // cosines, sines (rows, half); positions (rows); frequencies (half): base^(-2 i / D), the bits of a double each, since a
 // pointer to `real` would be one to floats here.   rows half writes, rows + half reads
@@ -15,8 +21,10 @@ extern "C" __global__ void rotary_table(real* __restrict__ cosines, real* __rest
     GRID_STRIDE_LOOP(at, rows * half) {
         const long long row = at / half, i = at - row * half;
         const double angle = (double)positions[row] * __longlong_as_double((long long)frequencies[i]);
-        cosines[at] = (real)cos(angle);
-        sines[at] = (real)sin(angle);
+        const double turns = rint(angle / TURN);
+        const double rest = fma(-turns, TURN_LOW, fma(-turns, TURN, angle));  // within half a turn, to the last place
+        cosines[at] = (real)cospi(rest / (TURN / 2));
+        sines[at] = (real)sinpi(rest / (TURN / 2));
     }
 }
 
