@@ -134,8 +134,8 @@ def test_gelu_at_the_edges(dtype):
 @pytest.mark.parametrize("name, u", [("silu", lambda x: x), ("gelu_tanh", _twice_u)])
 def test_sigmoid_activations_are_accurate_in_the_tail(backend, name, u, dtype):
     """x σ(u) in units of the last place: exp 2, sum, division and product 2, and the exponent u, rounded four times,
-    2 |u|. Through tanh all digits would be lost on the left. The slope has a zero, so its error is held against 1; where
-    σ is almost 1, 1 - σ has an error of half a unit, and stands beside x u'."""
+    2 |u|. Through tanh all digits would be lost on the left. The slope has a zero, so its error is held against 1;
+    where σ is almost 1, 1 - σ has an error of half a unit, and stands beside x u'."""
     x = np.concatenate([np.linspace(-13, 13, 2001), np.linspace(-1e-3, 1e-3, 101)]).astype(dtype)
     x = x[np.abs(u(x)) < 80]  # beyond, float32 has no normal numbers for σ
     wide = x.astype(np.longdouble)
