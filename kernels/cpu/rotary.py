@@ -50,10 +50,11 @@ def _interleaved(y, y_apart, x, x_apart, cos, sin, B, H, T):
         b, h, t = row // (H * T), row // T % H, row % T
         angle = b * own + t
         to, at = b * y_apart[0] + h * y_apart[1] + t * y_apart[2], b * x_apart[0] + h * x_apart[1] + t * x_apart[2]
+        turned, pairs = y[to : to + 2 * half], x[at : at + 2 * half]
         for i in range(half):
-            left, right = x[at + 2 * i], x[at + 2 * i + 1]
-            y[to + 2 * i] = left * cos[angle, i] - right * sin[angle, i]
-            y[to + 2 * i + 1] = left * sin[angle, i] + right * cos[angle, i]
+            left, right = pairs[2 * i], pairs[2 * i + 1]
+            turned[2 * i] = left * cos[angle, i] - right * sin[angle, i]
+            turned[2 * i + 1] = left * sin[angle, i] + right * cos[angle, i]
 
 
 @kernel(parallel=True)
@@ -63,10 +64,11 @@ def _half_split(y, y_apart, x, x_apart, cos, sin, B, H, T):
         b, h, t = row // (H * T), row // T % H, row % T
         angle = b * own + t
         to, at = b * y_apart[0] + h * y_apart[1] + t * y_apart[2], b * x_apart[0] + h * x_apart[1] + t * x_apart[2]
+        turned, pairs = y[to : to + 2 * half], x[at : at + 2 * half]
         for i in range(half):
-            left, right = x[at + i], x[at + i + half]
-            y[to + i] = left * cos[angle, i] - right * sin[angle, i]
-            y[to + i + half] = left * sin[angle, i] + right * cos[angle, i]
+            left, right = pairs[i], pairs[i + half]
+            turned[i] = left * cos[angle, i] - right * sin[angle, i]
+            turned[i + half] = left * sin[angle, i] + right * cos[angle, i]
 
 
 def rotary(x, positions, base, interleaved):
