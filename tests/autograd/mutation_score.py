@@ -60,6 +60,7 @@ UNSEEN = "keys or queries are visited of which nobody sees anything: their weigh
 EQUIVALENT = {
     ("Index.backward", "line 8, lost gradient: return self.xp.zeros(self.shape, dtype=dy.dtype)"): "zeros are zeros",
     ("Index.backward", "line 8, flipped sign: return self.xp.zeros(self.shape, dtype=dy.dtype)"): "zeros are zeros",
+    ("reference/attention.attention_backward", "line 5, stale value v: k"): SAME_SHAPE,
     ("cpu/layer_norm._layer_norm_backward", "line 4, stale value dbias: dweight"): SAME_SHAPE,
     ("cpu/feed_forward.feed_forward_backward", "line 5, stale value x: dy"): SAME_SHAPE,
     ("cpu/linear.weight_block", "line 4, missing second factor: task * len(dweight)"): TWICE,
