@@ -34,9 +34,10 @@ from autograd.tensor import Tensor
 
 __all__ = [
     "absolute", "add", "astype", "attention", "concatenate", "cross_entropy", "divide", "dropout", "embedding", "exp",
-    "expand", "feed_forward", "gelu", "index", "layer_norm", "linear", "linear_cross_entropy", "log", "log_softmax",
-    "matmul", "max", "mean", "multiply", "power", "relu", "reshape", "rms_norm", "rotary", "sigmoid", "silu", "softmax",
-    "split", "sqrt", "stack", "subtract", "sum", "swapaxes", "tanh", "transpose", "var", "where",
+    "expand", "feed_forward", "gated_feed_forward", "gelu", "index", "layer_norm", "linear", "linear_cross_entropy",
+    "log", "log_softmax", "matmul", "max", "mean", "multiply", "power", "relu", "reshape", "rms_norm", "rotary",
+    "sigmoid", "silu", "softmax", "split", "sqrt", "stack", "subtract", "sum", "swapaxes", "tanh", "transpose", "var",
+    "where",
 ]  # fmt: skip
 
 
@@ -222,6 +223,31 @@ def feed_forward(x, w1, b1, w2, b2, activation="relu"):
 
     x (..., C); w1 (F, C); b1 (F); w2 (E, F); b2 (E) → (..., E)"""
     return FeedForward.apply(*tensors(x, w1, b1, w2, b2), activation)
+
+
+class GatedFeedForward(Rule):
+    """gate = x w_gateᵀ + b_gate, up = x w_upᵀ + b_up, y = hidden w_downᵀ + b_down with hidden = activation(gate) · up.
+    dy ↦ dgate w_gate + dup w_up, dgateᵀ x, Σ dgate, dupᵀ x, Σ dup, dyᵀ hidden, Σ dy
+    with dup = dy w_down · activation(gate), dgate = dy w_down · up · activation'(gate)"""
+
+    kernel = "gated_feed_forward"
+
+    def forward(self, x, w_gate, b_gate, w_up, b_up, w_down, b_down, activation):
+        y, gate, up = self.kernels.gated_feed_forward(rows(x), w_gate, b_gate, w_up, b_up, w_down, b_down, activation)
+        self.save(rows(x), w_gate, w_up, w_down, gate, up)
+        self.shape, self.options = x.shape, (activation, *(bias is not None for bias in (b_gate, b_up, b_down)))
+        return y.reshape(*x.shape[:-1], len(w_down))
+
+    def backward(self, dy):
+        dx, *others = self.kernels.gated_feed_forward_backward(rows(dy), *self.saved, *self.options)
+        return shaped(dx, self.shape), *others
+
+
+def gated_feed_forward(x, w_gate, w_up, w_down, activation="silu", *, b_gate=None, b_up=None, b_down=None):
+    """(activation(x w_gateᵀ + b_gate) · (x w_upᵀ + b_up)) w_downᵀ + b_down, activation silu (SwiGLU) or gelu (GEGLU).
+
+    x (..., C); w_gate, w_up (F, C); w_down (E, F); b_gate, b_up (F), b_down (E) or None → (..., E)"""
+    return GatedFeedForward.apply(*tensors(x, w_gate, b_gate, w_up, b_up, w_down, b_down), activation)
 
 
 class Embedding(Rule):

@@ -15,9 +15,9 @@ and options alone: key lengths and ignored targets, which are values, are not lo
 
 from typing import Any, NamedTuple
 
-from kernels.signature import ACTIVATIONS, FLOATS, Argument, Cost, Kernel, KernelError
+from kernels.signature import ACTIVATIONS, FLOATS, GATES, Argument, Cost, Kernel, KernelError
 
-__all__ = ["ACTIVATIONS", "CONTRACT", "Cost", "Dropout", "FLOATS", "Kernel", "KernelError", "Mask"]
+__all__ = ["ACTIVATIONS", "CONTRACT", "Cost", "Dropout", "FLOATS", "GATES", "Kernel", "KernelError", "Mask"]
 
 
 class Mask(NamedTuple):
@@ -161,6 +161,20 @@ kernel("feed_forward",
        "feed_forward_backward: dy (N, E); x (N, C); w1 (F, C); w2 (E, F); pre (N, F); activation name",
        "dx (N, C), dw1 (F, C), db1 (F), dw2 (E, F), db2 (E)",
        "4*N*C*F + 4*N*F*E + 4*N*F + N*E", "N*E + N*C + F*C + E*F + N*F", "N*C + F*C + F + E*F + E")  # fmt: skip
+
+GATED = "N*F*({} + with_b_gate + with_b_up) + N*E*with_b_down"  # flops beside the products
+BIASES = "F*(with_b_gate + with_b_up) + E*with_b_down"
+kernel("gated_feed_forward",
+       """gated_feed_forward: x (N, C); w_gate (F, C); b_gate (F) | none; w_up (F, C); b_up (F) | none; w_down (E, F);
+          b_down (E) | none; activation gate""",
+       "y (N, E), gate (N, F), up (N, F)",
+       f"4*N*C*F + 2*N*F*E + {GATED.format(2)}", f"N*C + 2*F*C + E*F + {BIASES}", "N*E + 2*N*F")  # fmt: skip
+kernel("gated_feed_forward",
+       """gated_feed_forward_backward: dy (N, E); x (N, C); w_gate (F, C); w_up (F, C); w_down (E, F); gate (N, F);
+          up (N, F); activation gate; with_b_gate flag; with_b_up flag; with_b_down flag""",
+       "dx (N, C), dw_gate (F, C), db_gate (F), dw_up (F, C), db_up (F), dw_down (E, F), db_down (E); None for no bias",
+       f"8*N*C*F + 4*N*F*E + N*C + {GATED.format(6)}", "N*E + N*C + 2*F*C + E*F + 2*N*F",
+       f"N*C + 2*F*C + E*F + {BIASES}")  # fmt: skip
 
 kernel("softmax", "softmax: x (N, C)", "y (N, C)", "5*N*C", "N*C", "N*C")
 kernel("softmax", "softmax_backward: dy (N, C); y (N, C)", "dx (N, C)", "4*N*C", "2*N*C", "N*C")

@@ -149,6 +149,23 @@ def _feed_forward(rng, dtype):
     yield "views", (*arrays, "gelu")
 
 
+def _gated_feed_forward(rng, dtype):
+    def arrays(N, C, F, E, make=normal, without=()):
+        shapes = (N, C), (F, C), (F,), (F, C), (F,), (E, F), (E,)
+        return tuple(None if i in without else make(rng, dtype, *shape) for i, shape in enumerate(shapes))
+
+    for activation in ("silu", "gelu"):
+        for N, C, F, E in ((1, 1, 1, 1), (3, 5, 7, 2), (9, 4, 17, 4)):
+            yield f"{activation} N={N} C={C} F={F} E={E}", (*arrays(N, C, F, E), activation)
+        yield f"{activation}, no bias", (*arrays(7, 5, 3, 2, without=(2, 4, 6)), activation)
+    for bias, place in (("gate", 2), ("up", 4), ("down", 6)):
+        yield f"bias of {bias} only", (*arrays(6, 3, 4, 5, without={2, 4, 6} - {place}), "silu")
+    yield SEVERAL_BLOCKS, (*arrays(140, 2, 150, 135), "silu")
+    yield "views", (*arrays(5, 5, 4, 2, strided), "gelu")
+    yield "axes reversed", (*arrays(5, 5, 4, 2, transposed), "silu")
+    yield "expanded", (*arrays(5, 3, 4, 2, expanded), "silu")
+
+
 def _rows(rng, dtype):
     for N, C in ((1, 1), (3, 5), (2, 17), (9, 33)):
         yield f"N={N} C={C}", (2 * normal(rng, dtype, N, C),)
@@ -254,6 +271,7 @@ SAMPLES: dict[str, Callable] = {
     "rms_norm": _rms_norm,
     "rotary": _rotary,
     "feed_forward": _feed_forward,
+    "gated_feed_forward": _gated_feed_forward,
     "softmax": _rows,
     "log_softmax": _rows,
     "cross_entropy": _cross_entropy,

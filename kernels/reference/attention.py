@@ -36,14 +36,14 @@ def without_padding(x, key_lengths):
     return np.where(exists[:, None, :, None], x, x.dtype.type(0))
 
 
-def by_group(x, k):
-    """The heads of a group one below the other.   x (B, H, T, n); k (B, G, S, D) → (B, G, H/G · T, n)"""
-    return x.reshape(*k.shape[:2], -1, x.shape[-1])
+def by_group(x, G):
+    """The heads of a group one below the other.   x (B, H, T, n) → (B, G, H/G · T, n)"""
+    return x.reshape(len(x), G, -1, x.shape[-1])
 
 
 def times(x, y):
     """x yᵀ for each head and the keys or values of its group.   x (B, H, T, D); y (B, G, S, D) → (B, H, T, S)"""
-    return (by_group(x, y) @ y.swapaxes(-1, -2)).reshape(*x.shape[:3], y.shape[2])
+    return (by_group(x, y.shape[1]) @ y.swapaxes(-1, -2)).reshape(*x.shape[:3], y.shape[2])
 
 
 def scores(q, k, mask, scale):
@@ -67,20 +67,20 @@ def attention(q, k, v, mask, scale, dropout):
         lse = np.where(total > 0, top, 0).astype(q.dtype) + np.log(total)
     p = exp_shifted(s, lse)
     p = p * attention_keep(p.shape, dropout.p, dropout.seed, p.dtype)
-    return (by_group(p, v) @ v).reshape(q.shape), lse
+    return (by_group(p, v.shape[1]) @ v).reshape(q.shape), lse
 
 
 def attention_backward(dout, q, k, v, out, lse, mask, scale, dropout):
     """With p the probabilities and z the dropout factors (0 or 1/(1-p)):
     dv = (p z)ᵀ dout;  dp = z · dout vᵀ;  ds = p (dp - Σ_s p dp);  dq = scale · ds k;  dk = scale · dsᵀ q.
     Σ_s p dp equals Σ_d dout out, which is why forward's out is among the arguments."""
-    scale = q.dtype.type(scale)
+    scale, G = q.dtype.type(scale), k.shape[1]
     k, v = without_padding(k, mask.key_lengths), without_padding(v, mask.key_lengths)
     p = exp_shifted(scores(q, k, mask, scale), lse)
     z = attention_keep(p.shape, dropout.p, dropout.seed, p.dtype)
-    dv = by_group(p * z, v).swapaxes(-1, -2) @ by_group(dout, v)
+    dv = by_group(p * z, G).swapaxes(-1, -2) @ by_group(dout, G)
     dp = z * times(dout, v)
     ds = p * (dp - (dout * out).sum(axis=-1, keepdims=True))
-    dq = scale * (by_group(ds, k) @ k).reshape(q.shape)
-    dk = scale * (by_group(ds, k).swapaxes(-1, -2) @ by_group(q, k))
+    dq = scale * (by_group(ds, G) @ k).reshape(q.shape)
+    dk = scale * (by_group(ds, G).swapaxes(-1, -2) @ by_group(q, G))
     return dq, dk, dv

@@ -89,6 +89,12 @@ def test_layers_of_any_shape(N, C, width, activation):
                 (x, w1, b1, leaf(rng, C, width), leaf(rng, C)), full_jacobian=100, directions=2,
             )  # fmt: skip
             gradcheck(F.layer_norm, (leaf(rng, N, C), leaf(rng, C), leaf(rng, C), 0.1), full_jacobian=100, directions=2)
+            gate = ("silu", "gelu")[N % 2]
+            gradcheck(
+                lambda x, w, up, down, bias, gate=gate: F.gated_feed_forward(x, w, up, down, gate, b_up=bias),
+                (leaf(rng, N, C), leaf(rng, width, C), leaf(rng, width, C), leaf(rng, C, width), leaf(rng, width)),
+                full_jacobian=100, directions=2,
+            )  # fmt: skip
             targets = rng.integers(0, width, N)
             gradcheck(
                 lambda x, w, b, t=targets: F.linear_cross_entropy(x, w, b, t),

@@ -19,6 +19,7 @@ Q, K, V = (rng.standard_normal((3, 2, n, 9)) for n in (65, 70, 70))
 MANY = rng.standard_normal((3, 6, 65, 9))  # six heads of queries for two of keys
 WEIGHT, BIAS, NARROW = rng.standard_normal((4, 7)), rng.standard_normal(4), rng.standard_normal(7)
 W1, B1, W2, B2 = (rng.standard_normal(s) for s in ((11, 7), (11,), (7, 11), (7,)))
+W3 = rng.standard_normal((11, 7))
 IDS = rng.integers(0, 5, (4, 6))
 TARGETS = rng.integers(0, 7, 5)
 IGNORING = np.array([1, 6, 1, 0, 3])
@@ -33,6 +34,20 @@ def masked(q, k, v, **options):
     return functional.scaled_dot_product_attention(
         q, k, v, attn_mask=torch.tensor(np.arange(70) < LENGTHS[:, None, None, None]), **options
     )
+
+
+def gated(activation):
+    return lambda x, gate, b_gate, up, b_up, down, b_down: F.gated_feed_forward(
+        x, gate, up, down, activation, b_gate=b_gate, b_up=b_up, b_down=b_down
+    )
+
+
+def gated_peer(activation):
+    def layer(x, gate, b_gate, up, b_up, down, b_down):
+        hidden = activation(functional.linear(x, gate, b_gate)) * functional.linear(x, up, b_up)
+        return functional.linear(hidden, down, b_down)
+
+    return layer
 
 
 sharing = partial(functional.scaled_dot_product_attention, enable_gqa=True)
@@ -111,6 +126,10 @@ CASES = {
     "feed_forward gelu_tanh": ([A, W1, B1, W2, B2], lambda *a: F.feed_forward(*a, activation="gelu_tanh"),
         lambda a, w1, b1, w2, b2: functional.linear(
             functional.gelu(functional.linear(a, w1, b1), approximate="tanh"), w2, b2)),
+    "gated_feed_forward silu": ([A, W1, B1, W3, B1[::-1], W2, B2], gated("silu"), gated_peer(functional.silu)),
+    "gated_feed_forward gelu": ([A, W1, B1, W3, B1[::-1], W2, B2], gated("gelu"), gated_peer(functional.gelu)),
+    "gated_feed_forward, no bias": ([A, W1, W3, W2], F.gated_feed_forward,
+        lambda a, gate, up, down: gated_peer(functional.silu)(a, gate, None, up, None, down, None)),
     "embedding": ([A], lambda w: F.embedding(w, IDS), lambda w: functional.embedding(torch.tensor(IDS), w)),
     "cross_entropy": ([A], lambda a: F.cross_entropy(a, TARGETS),
         lambda a: functional.cross_entropy(a, torch.tensor(TARGETS))),

@@ -62,6 +62,12 @@ WRONG = {
     "dropout of 1": ("dropout", (F64(3), 1.0, 0), "p must be at least 0 and below 1"),
     "unknown activation": (
         "feed_forward", (F64((1, 2)), F64((3, 2)), F64(3), F64((2, 3)), F64(2), "swish"), "unknown activation 'swish'"),
+    "an activation that gates nothing": (
+        "gated_feed_forward",
+        (F64((1, 2)), F64((3, 2)), None, F64((3, 2)), None, F64((2, 3)), None, "relu"),
+        "unknown activation 'relu'; choose from silu, gelu"),
+    "gate and up of different widths": (
+        "gated_feed_forward", (F64((1, 2)), F64((3, 2)), None, F64((4, 2)), None, F64((2, 3)), None, "silu"), "F is 3"),
     "groups that are not whole": (
         "attention", (F64((1, 4, 3, 4)), F64((1, 3, 3, 4)), F64((1, 3, 3, 4)), Mask(), 1.0, Dropout()),
         "3 key-value heads cannot share 4 query heads evenly; G must divide H"),
@@ -164,6 +170,22 @@ def test_cost_of_grouped_attention_reads_each_key_once():
     back = CONTRACT["attention_backward"].cost(q, q, k, k, q, lse, *options)
     assert back.bytes_read == 8 * (3 * q.size + 2 * k.size + lse.size)
     assert back.bytes_written == 8 * (q.size + 2 * k.size)
+
+
+@pytest.mark.parametrize("biases", [0, 1])
+def test_cost_of_a_gated_layer_counted_by_hand(biases):
+    N, C, width, E = 3, 4, 5, 2
+    x, w, down, hidden, dy = (np.zeros(s) for s in ((N, C), (width, C), (E, width), (N, width), (N, E)))
+    b, b_down = (np.zeros(width), np.zeros(E)) if biases else (None, None)
+    cost = CONTRACT["gated_feed_forward"].cost(x, w, b, w, b, down, b_down, "silu")
+    products = 2 * N * C * width + N * width * E  # multiply-adds
+    assert cost.flops == 2 * products + 2 * N * width + biases * (2 * N * width + N * E)
+    assert cost.bytes_read == 8 * (x.size + 2 * w.size + down.size + biases * (2 * width + E))
+    assert cost.bytes_written == 8 * (dy.size + 2 * hidden.size)
+    flags = [bool(biases)] * 3
+    back = CONTRACT["gated_feed_forward_backward"].cost(dy, x, w, w, down, hidden, hidden, "silu", *flags)
+    assert back.flops == 4 * products + 6 * N * width + N * C + biases * (2 * N * width + N * E)
+    assert back.bytes_written == 8 * (x.size + 2 * w.size + down.size + biases * (2 * width + E))
 
 
 def test_cost_of_a_batched_product():

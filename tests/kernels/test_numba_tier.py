@@ -35,7 +35,7 @@ def test_the_number_of_threads_changes_no_bit():
     fast = kernels.backend("numba")
     rng = np.random.default_rng(0)
     x, dy = rng.standard_normal((301, 33)), rng.standard_normal((301, 33))
-    w = rng.standard_normal(33)
+    w, w301 = rng.standard_normal(33), rng.standard_normal(301)
     mean, rstd = x.mean(1), 1 / x.std(1)
     q = rng.standard_normal((2, 3, 130, 20))
     options = Mask(is_causal=True), 0.2, Dropout(0.1, 1)
@@ -47,6 +47,8 @@ def test_the_number_of_threads_changes_no_bit():
         ("rotary", (q, np.arange(130)[None], 10000.0, True)),
         ("sum", (rng.standard_normal(30_001), (0,))),
         ("embedding_backward", (dy, rng.integers(0, 7, 301), 7)),
+        ("gated_feed_forward", (x, x, w301, x, None, x.T, None, "silu")),
+        ("gated_feed_forward_backward", (dy, x, x, dy, x.T, *[x @ x.T] * 2, "silu", True, False, True)),
         ("attention", (q, q, q, *options)),
         ("attention_backward", (q, q, q, q, out, lse, *options)),
         ("attention", (q, k, k, *options)),
