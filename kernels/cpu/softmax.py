@@ -7,6 +7,7 @@ import numpy as np
 from numba import prange
 
 from kernels.cpu.jit import contiguous, kernel
+from kernels.cpu.sums import TERMS
 from kernels.cpu.vector_math import exp
 
 LANES = 16
@@ -31,23 +32,40 @@ def largest(row):
 
 
 @kernel
+def row_sum(row):
+    total = 0.0
+    for start in range(0, row.size, TERMS):
+        part = row.dtype.type(0)
+        for i in range(start, min(row.size, start + TERMS)):
+            part += row[i]
+        total += part
+    return row.dtype.type(total)
+
+
+@kernel
 def sum_exp(row, shift):
     """Σ exp(row - shift)"""
-    total = row.dtype.type(0)
-    for i in range(row.size):
-        total += exp(row[i] - shift)
-    return total
+    total = 0.0
+    for start in range(0, row.size, TERMS):
+        part = row.dtype.type(0)
+        for i in range(start, min(row.size, start + TERMS)):
+            part += exp(row[i] - shift)
+        total += part
+    return row.dtype.type(total)
 
 
 @kernel(parallel=True)
 def _softmax(y, x):
     for n in prange(x.shape[0]):
         top = largest(x[n])
-        total = x.dtype.type(0)
-        for c in range(x.shape[1]):
-            y[n, c] = exp(x[n, c] - top)
-            total += y[n, c]
-        share = x.dtype.type(1) / total
+        total = 0.0
+        for start in range(0, x.shape[1], TERMS):
+            part = x.dtype.type(0)
+            for c in range(start, min(x.shape[1], start + TERMS)):
+                y[n, c] = exp(x[n, c] - top)
+                part += y[n, c]
+            total += part
+        share = x.dtype.type(1) / x.dtype.type(total)
         for c in range(x.shape[1]):
             y[n, c] *= share
 
@@ -55,11 +73,15 @@ def _softmax(y, x):
 @kernel(parallel=True)
 def _softmax_backward(dx, dy, y):
     for n in prange(y.shape[0]):
-        total = y.dtype.type(0)
+        total = 0.0
+        for start in range(0, y.shape[1], TERMS):
+            part = y.dtype.type(0)
+            for c in range(start, min(y.shape[1], start + TERMS)):
+                part += dy[n, c] * y[n, c]
+            total += part
+        mean = y.dtype.type(total)
         for c in range(y.shape[1]):
-            total += dy[n, c] * y[n, c]
-        for c in range(y.shape[1]):
-            dx[n, c] = y[n, c] * (dy[n, c] - total)
+            dx[n, c] = y[n, c] * (dy[n, c] - mean)
 
 
 @kernel(parallel=True)
@@ -74,9 +96,7 @@ def _log_softmax(y, x):
 @kernel(parallel=True)
 def _log_softmax_backward(dx, dy, y):
     for n in prange(y.shape[0]):
-        total = y.dtype.type(0)
-        for c in range(y.shape[1]):
-            total += dy[n, c]
+        total = row_sum(dy[n])
         for c in range(y.shape[1]):
             dx[n, c] = dy[n, c] - exp(y[n, c]) * total
 

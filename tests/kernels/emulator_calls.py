@@ -29,7 +29,7 @@ def calls(backend, name: str, dtype: str) -> Iterator[tuple[str, str, tuple]]:
         results = _tuple(getattr(backend, name)(*arguments))
         yield name, label, results
         if f"{name}_backward" in CONTRACT:
-            more = _backward_arguments(rng, name, arguments, results)
+            more = backward_arguments(rng, name, arguments, results)
             yield f"{name}_backward", label, _tuple(getattr(backend, f"{name}_backward")(*more))
 
 
@@ -76,7 +76,7 @@ def _adam(backend, rng: np.random.Generator, like: np.ndarray) -> tuple:
     return tuple(results)
 
 
-def _backward_arguments(rng: np.random.Generator, name: str, arguments: tuple, results: tuple) -> tuple:
+def backward_arguments(rng: np.random.Generator, name: str, arguments: tuple, results: tuple) -> tuple:
     spec = CONTRACT[name]
     given = dict(zip(spec.names, arguments, strict=True))
     names = re.findall(r"(\w+) \(", spec.returns) or re.findall(r"^\w+", spec.returns)
