@@ -15,6 +15,7 @@ import ctypes
 import ctypes.util
 import os
 import threading
+import time
 from functools import cache, wraps
 
 import numba
@@ -118,15 +119,28 @@ class _OneThread:
                     library.set_num_threads(threads)
                 self.former = []
 
+    def pause(self) -> None:
+        """Before a fork: nobody is inside. A child that is forked in the midst of a product inherits BLAS's locks,
+        which nobody there will ever open. Threads that never come out are not waited for."""
+        deadline = time.monotonic() + 10
+        self.lock.acquire()
+        while self.inside and time.monotonic() < deadline:
+            self.lock.release()
+            time.sleep(0.0005)
+            self.lock.acquire()
+
+    def go_on(self) -> None:
+        self.lock.release()
+
     def forked(self) -> None:
-        """In a child: the other threads of the parent, which may have been inside, do not exist."""
+        """In a child: no other thread of the parent exists."""
         self.lock, self.inside = threading.Lock(), set()
         self.leave()
 
 
 _one_thread = _OneThread()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_one_thread.forked)
+    os.register_at_fork(before=_one_thread.pause, after_in_parent=_one_thread.go_on, after_in_child=_one_thread.forked)
 
 
 def _loops(dtype: np.dtype):

@@ -28,8 +28,10 @@ os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 import numba  # noqa: E402
 from numba.core import event  # noqa: E402
 
+from kernels.cpu.kept import sealed_files  # noqa: E402
 from kernels.cpu.threads import threaded  # noqa: E402
 from kernels.cpu.workspace import keep_freed_memory  # noqa: E402
+from kernels.disk_cache import say_once  # noqa: E402
 
 keep_freed_memory()
 FLAGS = {"reassoc", "contract", "arcp", "nsz"}
@@ -55,16 +57,21 @@ def _compiled(function, options):
     try:
         return _outdated_with_the_tier(numba.njit(cache=True, **options)(function))
     except RuntimeError:  # Numba found no folder that it may write to
-        _say_once("Numba kernels cannot be kept on disk (no folder to write to), so each process compiles its own;")
+        say_once(
+            "Numba kernels cannot be kept on disk (no folder to write to), so each process compiles its own; "
+            "set NUMBA_CACHE_DIR to change that"
+        )
         return numba.njit(**options)(function)
 
 
 def _outdated_with_the_tier(dispatcher):
     """Ties the cache to every file of this folder. Numba looks at the function's own file only, and would go on using
     machine code into which an older version of a helper from another file was inlined."""
-    cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    its_cache = getattr(dispatcher, "_cache", None)
+    cache_file = getattr(its_cache, "_cache_file", None)
     if hasattr(cache_file, "_source_stamp"):
         cache_file._source_stamp = (cache_file._source_stamp, _digest())
+        its_cache._cache_file = sealed_files(cache_file)
     return dispatcher
 
 
@@ -72,11 +79,6 @@ def _outdated_with_the_tier(dispatcher):
 def _digest():
     parts = [file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py"))]
     return hashlib.sha256(b"".join(parts)).hexdigest()
-
-
-@cache
-def _say_once(text):
-    sys.stderr.write(f"{text} set NUMBA_CACHE_DIR to change that\n")
 
 
 def contiguous(array):

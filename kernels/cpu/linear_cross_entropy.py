@@ -67,7 +67,8 @@ def _forward(blas, e, tops, totals, sums, wanted, x, weight, bias, targets, smoo
 def _backward(blas, dx, dweight, dbias, e, shares, x, weight, targets, spread, factor, add):
     """The same chunk: dlogits = e · shares - spread - factor · onehot(target), and its products.
 
-    dx (tasks, ≥ n, C); dbias (V) in double precision; shares (blocks, n); spread, factor: ε/(V N) and (1 - ε)/N; add: not the first chunk"""
+    dx (tasks, ≥ n, C); dbias (V) in double precision; shares (blocks, n); spread, factor: ε/(V N) and (1 - ε)/N;
+    add: not the first chunk"""
     V, count, tasks = weight.shape[0], e.shape[0], dx.shape[0]
     rows = x.shape[0]
     for task in prange(tasks):

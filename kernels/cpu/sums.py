@@ -1,7 +1,7 @@
 """Long sums that keep their digits. Adding n numbers one after another may lose n units in the last place, 6 % of a
 million float32. So no more than TERMS numbers (along a row) or ROWS rows are added in the array's own precision; the
-sums of these blocks are added in double precision and rounded once. What is lost is then at most TERMS units of float32,
-however long the sum is. A sum of one block has the bits of a plain loop.
+sums of these blocks are added in double precision and rounded once. What is lost is then at most TERMS units of
+float32, however long the sum is. A sum of one block has the bits of a plain loop.
 
 Along a row, inside a kernel (`kernels/cpu/softmax.py` has it several times):
 
@@ -12,7 +12,7 @@ Along a row, inside a kernel (`kernels/cpu/softmax.py` has it several times):
             part += row[i]
         total += part
 
-Down the rows: `row_tasks` says into how many blocks they are cut, each a task of `prange`, and `joined` adds them up."""
+Down the rows: `row_tasks` says into how many blocks they are cut, each a task of `prange`; `joined` adds them up."""
 
 import numpy as np
 

@@ -10,20 +10,22 @@ import re
 import numpy as np
 import pytest
 from emulator_calls import backward_arguments
-from test_agreement import in_float64, outputs
+from test_agreement import in_float64
 
 import kernels
 from kernels.contract import CONTRACT
 from kernels.samples import SAMPLES, samples
 
 UNIT = np.finfo("float32").eps / 2
-LOST = (1024 + 32) * UNIT  # 1,024 additions; 32 for joining up to 2^22 blocks, lanes and warps, and for the last rounding
+LOST = (1024 + 32) * UNIT  # 1,024 additions; 32 for joining blocks, lanes and warps, and for the last rounding
 LONG = {"emulated": 2**16}  # the emulator is slow
 MATRIX_PRODUCTS = {"linear", "feed_forward", "linear_cross_entropy", "gated_feed_forward"}  # dW is a sum left to BLAS
 
 
 def rows_of(name: str) -> list[str]:
-    return [argument.name for argument in CONTRACT[name].arguments if argument.is_array and "N" in (argument.dims or ())]
+    return [
+        argument.name for argument in CONTRACT[name].arguments if argument.is_array and "N" in (argument.dims or ())
+    ]
 
 
 def repeated(name: str, arguments: tuple, N: int) -> tuple:
