@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from kernels.disk_cache import is_sealed, put, seal, why_not_private
+from kernels.disk_cache import is_sealed, put, seal, unsealed, why_not_private
 
 FOLDER = Path(__file__).parent
 COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")  # off: a result must not depend on the CPU
@@ -153,6 +153,21 @@ def _check_compiler(program: str) -> None:
 
 
 @cache
+def _fill_locals() -> tuple[str, ...]:
+    """The flag that fills local variables with a pattern, so that one which is read before it was written shows; where
+    the compiler has it (GCC 12, Clang 8). The answer is remembered on disk."""
+    flag = "-ftrivial-auto-var-init=pattern"
+    known = cache_folder() / f"locals-{_digest(*_identity())}"
+    if not _kept(known):
+        tried = subprocess.run([*command(), "-Werror", flag, "-fsyntax-only", "-xc++", os.devnull], capture_output=True)
+        temporary = f"{known}.{os.getpid()}.tmp"
+        with open(temporary, "wb") as file:
+            file.write(seal(b"yes" if tried.returncode == 0 else b"no"))
+        put(temporary, known)
+    return (flag,) if unsealed(known.read_bytes()) == b"yes" else ()
+
+
+@cache
 def _identity() -> tuple[str, ...]:
     """Tells one compiler from another, cheaply: its path, size and date (an update changes them)."""
     program = shutil.which(command()[0])
@@ -193,7 +208,7 @@ def kernel_library(name: str, text: str, kernels: tuple[str, ...], options: tupl
     """One kernel file for one choice of REAL and of its constants."""
     build = MODES[mode]
     beside = runtime(mode)
-    flags = (*COMMON, *build.kernel_flags, *(f"-D{key}={value}" for key, value in options))
+    flags = (*COMMON, *_fill_locals(), *build.kernel_flags, *(f"-D{key}={value}" for key, value in options))
     link = ("-shared", SANITIZER[mode]) if build.program else ("-shared", str(beside))
     text = wrapped(text, kernels)
     target = cache_folder() / f"{name}-{mode}-{_digest(SEALED, text, str(beside), *_identity(), *flags, *link)}.so"
