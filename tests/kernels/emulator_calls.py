@@ -64,8 +64,13 @@ def _larger(rng: np.random.Generator, name: str, dtype: np.dtype) -> Iterator[tu
         if name == "max":  # the largest element at the very end
             yield "ascending", (np.arange(70, dtype=dtype), (0,))
             yield "ascending, longer than a block", (np.arange(2100, dtype=dtype).reshape(1, -1), (1,))
+            yield "with NaN", (np.array([[1, np.nan, 3], [1, 2, 3]], dtype), (1,))
+        if name == "log_softmax":  # a lane adds more than LongSum keeps in one part
+            yield "a long row", (array(1, 40_000),)
     elif CONTRACT[name].names == ("x",) and CONTRACT[name].file != "softmax" or name == "adam":
         yield SEVERAL_BLOCKS, (array(20_000 if name == "sum_of_squares" else 1100),)
+        if name in ("relu", "sigmoid", "tanh", "gelu", "exp"):
+            yield "zero and far from it", (np.array([0, -0.0, 30, -30, 700, -700, 1e-8], dtype),)
     elif CONTRACT[name].names == ("a", "b") and name != "matmul":
         yield SEVERAL_BLOCKS, (array(11, 100), array(11, 100))
 

