@@ -1,11 +1,12 @@
 """Rows of a table, picked by id. Backward adds rows of dy into the rows they came from: the ids are sorted (stably),
-so each row of the result has one owner, which adds in the order of n. No atomics, the same bits every time. An owner
-adds up to ROWS rows in a block, and the blocks in double precision (see sums.py)."""
+so each row of the result has one owner, which adds in the order of n. No atomics, the same bits every time. An id
+that occurs more than ROWS times has its rows summed in blocks (see sums.py)."""
 
 import numpy as np
 from numba import prange
 
 from kernels.cpu.jit import contiguous, ids64, kernel
+from kernels.cpu.linear import column_sums
 from kernels.cpu.sums import ROWS
 from kernels.cpu.workspace import recycled
 
@@ -24,31 +25,14 @@ def _clear(dweight):
             dweight[v, c] = 0
 
 
-@kernel
-def _add_further_blocks(row, dy, order, first, last):
-    """row, which holds the first ROWS rows of dy, becomes the sum of all."""
-    total, block = row.astype(np.float64), np.empty_like(row)
-    for start in range(first + ROWS, last, ROWS):
-        block[:] = 0
-        for position in range(start, min(start + ROWS, last)):
-            for c in range(row.size):
-                block[c] += dy[order[position], c]
-        for c in range(row.size):
-            total[c] += block[c]
-    for c in range(row.size):
-        row[c] = total[c]
-
-
 @kernel(parallel=True)
-def _embedding_backward(dweight, dy, ids, order, starts):
-    """order (N) sorts the ids; starts (U + 1) are the borders between the U different ids in that order"""
-    for u in prange(starts.size - 1):
+def _embedding_backward(dweight, dy, ids, order, starts, ends):
+    """order (N) sorts the ids; starts, ends (U): where each of the U different ids begins and ends in that order"""
+    for u in prange(starts.size):
         v = ids[order[starts[u]]]
-        for position in range(starts[u], min(starts[u] + ROWS, starts[u + 1])):
+        for position in range(starts[u], ends[u]):
             for c in range(dy.shape[1]):
                 dweight[v, c] += dy[order[position], c]
-        if starts[u + 1] - starts[u] > ROWS:
-            _add_further_blocks(dweight[v], dy, order, starts[u], starts[u + 1])
 
 
 def embedding(weight, ids):
@@ -64,6 +48,12 @@ def embedding_backward(dy, ids, V):
     _clear(dweight)
     order = np.argsort(ids, kind="stable")
     changes = np.flatnonzero(np.diff(ids[order])) + 1
-    starts = np.concatenate(([0], changes, [len(ids)]))
-    _embedding_backward(dweight, contiguous(dy), ids64(ids), order, starts)
+    starts, ends = np.concatenate(([0], changes)), np.concatenate((changes, [len(ids)]))
+    long = np.flatnonzero(ends - starts > ROWS)
+    in_kernel = ends.copy()
+    in_kernel[long] = starts[long]  # nothing: their sums are taken in blocks
+    _embedding_backward(dweight, contiguous(dy), ids64(ids), order, starts, in_kernel)
+    for u in long:
+        rows = order[starts[u] : ends[u]]
+        dweight[ids[rows[0]]] = column_sums(dy[rows])
     return dweight

@@ -6,7 +6,17 @@ import numpy as np
 from numba import prange
 
 from kernels.cpu.jit import contiguous, kernel
+from kernels.cpu.softmax import part_sum
 from kernels.cpu.sums import TERMS, joined, row_tasks
+
+
+@kernel
+def _part_squares(x, centre):
+    """Σ (x - centre)²"""
+    total = x.dtype.type(0)
+    for i in range(x.size):
+        total += (x[i] - centre) * (x[i] - centre)
+    return total
 
 
 @kernel(parallel=True)
@@ -17,17 +27,11 @@ def _layer_norm(y, mean, rstd, x, weight, bias, eps):
     for n in prange(N):
         total = 0.0
         for start in range(0, C, TERMS):
-            part = x.dtype.type(0)
-            for c in range(start, min(C, start + TERMS)):
-                part += x[n, c]
-            total += part
+            total += part_sum(x[n][start : start + TERMS])
         centre = x.dtype.type(total) * share
         squares = 0.0
         for start in range(0, C, TERMS):
-            part = x.dtype.type(0)
-            for c in range(start, min(C, start + TERMS)):
-                part += (x[n, c] - centre) * (x[n, c] - centre)
-            squares += part
+            squares += _part_squares(x[n][start : start + TERMS], centre)
         inverse = one / np.sqrt(x.dtype.type(squares) * share + eps)
         for c in range(C):
             y[n, c] = (x[n, c] - centre) * inverse * weight[c] + bias[c]
@@ -43,6 +47,21 @@ def layer_norm(x, weight, bias, eps):
     return y, mean, rstd
 
 
+@kernel
+def _part_backward(dweight, dbias, dy, x, weight, centre, inverse):
+    """Adds to dweight and dbias; returns Σ dn and Σ dn n.   all (part of a row)"""
+    sum_dn = x.dtype.type(0)
+    sum_dn_n = x.dtype.type(0)
+    for c in range(x.size):
+        n = (x[c] - centre) * inverse
+        dn = dy[c] * weight[c]
+        sum_dn += dn
+        sum_dn_n += dn * n
+        dweight[c] += dy[c] * n
+        dbias[c] += dy[c]
+    return sum_dn, sum_dn_n
+
+
 @kernel(parallel=True)
 def _layer_norm_backward(dx, dweight, dbias, dy, x, weight, mean, rstd):
     N, C = x.shape
@@ -53,15 +72,11 @@ def _layer_norm_backward(dx, dweight, dbias, dy, x, weight, mean, rstd):
             centre, inverse = mean[row], rstd[row]
             sum_dn, sum_dn_n = 0.0, 0.0
             for start in range(0, C, TERMS):
-                part_dn = x.dtype.type(0)
-                part_dn_n = x.dtype.type(0)
-                for c in range(start, min(C, start + TERMS)):
-                    n = (x[row, c] - centre) * inverse
-                    dn = dy[row, c] * weight[c]
-                    part_dn += dn
-                    part_dn_n += dn * n
-                    dweight[task, c] += dy[row, c] * n
-                    dbias[task, c] += dy[row, c]
+                end = start + TERMS
+                part_dn, part_dn_n = _part_backward(
+                    dweight[task][start:end], dbias[task][start:end], dy[row][start:end], x[row][start:end],
+                    weight[start:end], centre, inverse,
+                )  # fmt: skip
                 sum_dn += part_dn
                 sum_dn_n += part_dn_n
             mean_dn, mean_dn_n = x.dtype.type(sum_dn) * share, x.dtype.type(sum_dn_n) * share

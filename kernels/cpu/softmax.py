@@ -32,14 +32,27 @@ def largest(row):
 
 
 @kernel
+def part_sum(part):
+    total = part.dtype.type(0)
+    for i in range(part.size):
+        total += part[i]
+    return total
+
+
+@kernel
 def row_sum(row):
     total = 0.0
     for start in range(0, row.size, TERMS):
-        part = row.dtype.type(0)
-        for i in range(start, min(row.size, start + TERMS)):
-            part += row[i]
-        total += part
+        total += part_sum(row[start : start + TERMS])
     return row.dtype.type(total)
+
+
+@kernel
+def _part_sum_exp(part, shift):
+    total = part.dtype.type(0)
+    for i in range(part.size):
+        total += exp(part[i] - shift)
+    return total
 
 
 @kernel
@@ -47,11 +60,26 @@ def sum_exp(row, shift):
     """Σ exp(row - shift)"""
     total = 0.0
     for start in range(0, row.size, TERMS):
-        part = row.dtype.type(0)
-        for i in range(start, min(row.size, start + TERMS)):
-            part += exp(row[i] - shift)
-        total += part
+        total += _part_sum_exp(row[start : start + TERMS], shift)
     return row.dtype.type(total)
+
+
+@kernel
+def _part_exp(y, x, shift):
+    """y = exp(x - shift), and its sum"""
+    total = x.dtype.type(0)
+    for i in range(x.size):
+        y[i] = exp(x[i] - shift)
+        total += y[i]
+    return total
+
+
+@kernel
+def _part_dot(a, b):
+    total = a.dtype.type(0)
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
 
 
 @kernel(parallel=True)
@@ -60,11 +88,7 @@ def _softmax(y, x):
         top = largest(x[n])
         total = 0.0
         for start in range(0, x.shape[1], TERMS):
-            part = x.dtype.type(0)
-            for c in range(start, min(x.shape[1], start + TERMS)):
-                y[n, c] = exp(x[n, c] - top)
-                part += y[n, c]
-            total += part
+            total += _part_exp(y[n][start : start + TERMS], x[n][start : start + TERMS], top)
         share = x.dtype.type(1) / x.dtype.type(total)
         for c in range(x.shape[1]):
             y[n, c] *= share
@@ -75,10 +99,7 @@ def _softmax_backward(dx, dy, y):
     for n in prange(y.shape[0]):
         total = 0.0
         for start in range(0, y.shape[1], TERMS):
-            part = y.dtype.type(0)
-            for c in range(start, min(y.shape[1], start + TERMS)):
-                part += dy[n, c] * y[n, c]
-            total += part
+            total += _part_dot(dy[n][start : start + TERMS], y[n][start : start + TERMS])
         mean = y.dtype.type(total)
         for c in range(y.shape[1]):
             dx[n, c] = y[n, c] * (dy[n, c] - mean)
