@@ -71,14 +71,26 @@ def _layer_norm_backward(dx, dweight, dbias, dy, x, weight, mean, rstd):
         for row in range(task * N // tasks, (task + 1) * N // tasks):
             centre, inverse = mean[row], rstd[row]
             sum_dn, sum_dn_n = 0.0, 0.0
-            for start in range(0, C, TERMS):
-                end = start + TERMS
-                part_dn, part_dn_n = _part_backward(
-                    dweight[task][start:end], dbias[task][start:end], dy[row][start:end], x[row][start:end],
-                    weight[start:end], centre, inverse,
-                )  # fmt: skip
-                sum_dn += part_dn
-                sum_dn_n += part_dn_n
+            if C <= TERMS:  # the usual case, without the cost of slices
+                part_dn = x.dtype.type(0)
+                part_dn_n = x.dtype.type(0)
+                for c in range(C):
+                    n = (x[row, c] - centre) * inverse
+                    dn = dy[row, c] * weight[c]
+                    part_dn += dn
+                    part_dn_n += dn * n
+                    dweight[task, c] += dy[row, c] * n
+                    dbias[task, c] += dy[row, c]
+                sum_dn, sum_dn_n = np.float64(part_dn), np.float64(part_dn_n)
+            else:
+                for start in range(0, C, TERMS):
+                    end = start + TERMS
+                    part_dn, part_dn_n = _part_backward(
+                        dweight[task][start:end], dbias[task][start:end], dy[row][start:end], x[row][start:end],
+                        weight[start:end], centre, inverse,
+                    )  # fmt: skip
+                    sum_dn += part_dn
+                    sum_dn_n += part_dn_n
             mean_dn, mean_dn_n = x.dtype.type(sum_dn) * share, x.dtype.type(sum_dn_n) * share
             for c in range(C):
                 n = (x[row, c] - centre) * inverse

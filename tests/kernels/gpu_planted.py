@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a line for each mistake reads better than three
 """Mistakes as people make them, to be planted in the CUDA files one at a time: (file, whose calls run it, the text that
 is there, the text that takes its place[, which of several places])."""
 

@@ -44,7 +44,8 @@ def test_a_local_that_was_never_written_shows(tmp_path):
     path.write_text(
         '#include "common.cuh"\n'
         'extern "C" __global__ void forgotten(real* y, long long n) {\n'
-        "    real sums[4];\n    for (long long i = 0; i < n; i++) sums[i % 4] += 1;\n    y[threadIdx.x] = sums[threadIdx.x % 4];\n}\n"
+        "    real sums[4];\n    for (long long i = 0; i < n; i++) sums[i % 4] += 1;\n"
+        "    y[threadIdx.x] = sums[threadIdx.x % 4];\n}\n"
     )
     y = np.zeros(32)
     launch(str(path), "forgotten", (1,), (32,), (y, 8), "float64")
