@@ -19,7 +19,7 @@ import numpy as np
 import kernels
 from autograd.gradient_sum import GradientSum
 from autograd.storage import Storage, owner_of
-from autograd.syntax import TensorSyntax
+from autograd.torch_names import TorchNames
 from kernels.contract import FLOATS
 
 
@@ -46,7 +46,7 @@ def no_grad() -> Iterator[None]:
         grad_mode.set(former)
 
 
-class Tensor(TensorSyntax):
+class Tensor(TorchNames):
     """An array that remembers how it was computed. It is made of a copy of what is given.
 
     array          the array (NumPy or CuPy), for code that only reads it; everybody else takes `data`
