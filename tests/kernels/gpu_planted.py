@@ -58,7 +58,7 @@ PLANTED = [
     ("attention_tile.cuh", "attention", "typedef real Row[WIDTH + 1];", "typedef real Row[WIDTH];"),
     ("attention_tile.cuh", "attention", "typedef real ScoreRow[TILE + 1];", "typedef real ScoreRow[TILE];"),
     # locals that nobody wrote
-    ("attention.cu", "attention", "m[L::R], l[L::R] = {};", "m[L::R], l[L::R];"),
+    ("attention.cu", "attention", "            real total = 0;\n", "            real total;\n"),
     ("common.cuh", "softmax", "    real part = 0;\n", "    real part;\n"),
     # formulas
     ("softmax.cu", "log_softmax", "exp(y[first + c]) * total", "exp(y[first + c])"),
