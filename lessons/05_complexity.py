@@ -13,15 +13,14 @@
 # - how many layers of convolution it takes until the first word can influence the last.
 #
 # **Time:** 25 minutes to read, half a minute to run. **Before you start:** lesson 2 (attention), and what $O(n)$ means.
-# Recurrent layers and convolutions are explained on the way.
+# Recurrence and convolution are explained on the way.
 #
-# **Run it:** `python lessons/05_complexity.py`. Add `--break causal-forced` to see a check fail on a broken engine,
-# `--full` for larger sizes, `--backend numpy` for another tier of kernels.
+# **Run it:** `python lessons/05_complexity.py`. Add `--break causal-forced` to see a check fail on a broken engine.
 
 # %% tags=["plumbing"]
 import autograd.functional as F
 from autograd import tape
-from lessons import faults, sequence_layers
+from lessons import faults
 from lessons.evidence import complexity as evidence
 from lessons.evidence.complexity import leaf
 from lessons.figures import complexity as figures
@@ -36,12 +35,12 @@ findings = {}  # rows of the table at the end
 # %% [markdown]
 # ## One matrix product, by hand
 #
-# Two sizes are all we need: $n$ vectors (the length of the sequence), each of width $d$. Begin with one product of
-# such a sequence, an $n \times d$ matrix, with a $d \times d$ matrix of weights. The result has $n d$ entries. Each is
-# a sum of $d$ products: $d$ multiplications and $d$ additions. Together that makes $2 n d^2$ operations.
+# Two sizes are all we need: $n$ vectors (the length of the sequence), each of width $d$. Begin with one product of such
+# a sequence, an $n \times d$ matrix, with a $d \times d$ matrix of weights. The result has $n d$ entries. Each is a sum
+# of $d$ products: $d$ multiplications and $d$ additions. Together that makes $2 n d^2$ operations.
 #
-# The engine can be asked the same. While it computes, it keeps a tape; every kernel on it has a price, a formula of
-# its shapes; and `tape.cost` adds up the prices of all that led to a result.
+# The engine can be asked the same. It keeps a tape of the kernels it ran; each has a price, a formula of its shapes;
+# and `tape.cost` adds up the prices of all that led to a result.
 
 # %%
 n, d = 6, 4
@@ -53,20 +52,18 @@ print(f"on the tape: {tape.cost(product).flops} operations")
 # ## An attention layer, part by part
 #
 # Self-attention needs four such products: three make queries, keys and values (the engine does them in one go), one
-# mixes the result at the end. Between them stands attention proper: every word compares its query with every key,
-# which makes $n^2$ scores of $d$ products each, and then averages the values with $n^2$ weights.
+# mixes the result at the end. Between them stands attention proper: every word compares its query with every key, which
+# makes $n^2$ scores of $d$ products each, and then averages the values with $n^2$ weights.
 
 # %%
 layer = MultiheadAttention(d, 1, init=Init(0, "float64"))
-kernels_run = [node.kernels.calls[0] for node in tape.functions(layer(leaf(1, n, d))) if node.forward_calls]
 jobs = "queries, keys and values", "every word looks at every word", "mixes the result"
-prices = [f"{evidence.price(*call):,}" for call in kernels_run]
-rows = [(kernel, job, price) for (kernel, _), job, price in zip(kernels_run, jobs, prices, strict=True)]
-print(table(("kernel", "what it does", f"operations (n = {n}, d = {d})"), rows, right=(2,)))
+rows = zip(jobs, *zip(*evidence.kernels_run(layer(leaf(1, n, d))), strict=True), strict=True)
+print(table(("what is done", "kernel", f"operations (n = {n}, d = {d})"), rows, right=(2,)))
 
 # %% [markdown]
-# For six words the matrices (648 + 216) do a little more than half of it. Everybody has heard that attention is *quadratic* in the length, so this
-# must change as the text grows.
+# For six words the matrices (648 + 216) do a little more than half of it. Everybody has heard that attention is
+# *quadratic* in the length, so this must change as the text grows.
 #
 # **Predict.** Let $d = 64$, and make the text twice as long. Does the work double, or become four times as much? Think
 # of a number for a step from 16 to 32 words, and of another for a step from 512 to 1,024.
@@ -76,24 +73,19 @@ lengths, d = [16, 32, 64, 128, 256, 512, 1024], 64
 layer = MultiheadAttention(d, 1, init=Init(0, "float64"))
 parts = [evidence.pairs_and_matrices(layer(leaf(1, n, d))) for n in lengths]
 totals = [sum(part) for part in parts]
-factors = ["", *(f"× {b / a:.2f}" for a, b in zip(totals[:-1], totals[1:], strict=True))]
-rows = [(n, f"{total / 1e6:.1f}", factor) for n, total, factor in zip(lengths, totals, factors, strict=True)]
-print(table(("length n", "million operations", "for twice the length"), rows, right=(0, 1)))
-lesson.show(
-    figures.two_kinds_of_work(lengths, d, parts),
-    "two_kinds_of_work",
-    "The matrices' work doubles with the length, that of pairs of words becomes four times as much. They meet at 2d.",
-)
+for n, before, after in zip(lengths, totals, totals[1:], strict=False):
+    print(f"from {n:3} to {2 * n:4} words: {after / 1e6:5.1f} million operations, {after / before:.2f} times as many")
+figure = figures.two_kinds_of_work(lengths, d, parts)
+lesson.show(figure, "two_kinds_of_work", "Twice the length: twice the work for the matrices, four times for pairs.")
 
 # %% [markdown]
 # Neither 2 nor 4: the factor drifts from one to the other. Two kinds of work are added, and the picture shows them
-# apart. One grows like $n$, the other like $n^2$, and for short texts the *slower* one is the larger one.
+# apart. One grows like $n$, the other like $n^2$, and for short texts the one that grows more slowly is the larger one.
 #
 # ## The whole formula
 #
-# A count of operations should be a polynomial in $n$ and $d$. So we count at eight small sizes, solve for the
-# coefficients, round them to whole numbers, and then demand that the formula predicts seven *other* sizes to the last
-# operation. This is the result for attention:
+# A count of operations should be a polynomial in $n$ and $d$. So we count at eight small sizes, solve for its whole
+# coefficients, and then demand that the formula predicts seven *other* sizes to the last operation.
 
 # %%
 coefficients, right = evidence.fit(lambda n, d: tape.cost(evidence.attention_layer(n, d)[1]).flops)
@@ -101,12 +93,11 @@ print(f"operations = {evidence.written(coefficients)}")
 print(f"exact at {right} of {len(evidence.OTHER_SIZES)} sizes that it had not seen")
 
 # %% [markdown]
-# Read its two large terms: $8 n d^2$ are four matrix products of $2 n d^2$ each, and $4 n^2 d$ are $n^2$ scores and $n^2$
-# weights, with $2d$ operations each. The rest is softmax and biases.
+# Read its two large terms: $8 n d^2$ are four matrix products of $2 n d^2$ each, and $4 n^2 d$ are $n^2$ scores and
+# $n^2$ weights, with $2d$ operations each. The rest is softmax and biases.
 #
-# But could the engine's price list be wrong? Then we would only read our own opinion back. So there is a second
-# witness, an abacus: numbers that count what is done to them. Attention is written down once more with such numbers,
-# without the engine.
+# But the engine's price list could be wrong, and then we would only read our own opinion back. So there is a second
+# witness, an abacus: attention written down once more, without the engine, in numbers that count what is done to them.
 
 # %%
 by_hand, _ = evidence.fit(evidence.attention_on_the_abacus)
@@ -122,8 +113,8 @@ print(f"large terms on the abacus: {evidence.written(by_hand[:2])}")
 # weaken the signal.
 #
 # A recurrent layer (RNN) keeps a state $h$ and reads one word $x_t$ at a time: $h_t = \tanh(W x_t + R h_{t-1})$. Each
-# state needs the one before. **Predict:** what happens to its depth when the sequence gets twice as long? And to that of
-# attention?
+# state needs the one before. **Predict:** what happens to its depth when the sequence gets twice as long? And to that
+# of attention?
 
 # %%
 rows = []
@@ -135,9 +126,7 @@ for n in (4, 8, 16, 32):
 print(table(("length n", "depth: attention", "RNN", "path, first to last word: attention", "RNN"), rows, range(5)))
 
 # %% [markdown]
-# Attention: three steps, whatever the length. The RNN: three for each word (a product, a sum, a tanh).
-#
-# ## Trial: self-attention
+# Attention: three steps, whatever the length. The RNN: three for each word (a product, a sum, a tanh). To court:
 #
 # **Claim.** Self-attention takes $O(n^2 d)$ operations, a constant number of sequential steps, and connects any two
 # positions by a path of constant length.
@@ -145,9 +134,9 @@ print(table(("length n", "depth: attention", "RNN", "path, first to last word: a
 # **What would refute it:** a term that grows faster, or that is larger at the sizes in use; a depth that grows with
 # $n$; two positions that one layer does not connect.
 #
-# **Experiment.** What you have just seen, for more sizes and all pairs of positions. A path on the tape shows only
-# that a signal *could* travel, so we also take the derivative of every output by every input: it must not be zero.
-# Then we look for the length at which pairs of words overtake the matrices, here and in a whole block.
+# **Experiment.** What you have just seen, for more sizes and all pairs of positions. A path on the tape shows only that
+# a signal *could* travel, so we also take the derivative of every output by every input: it must not be zero. Then we
+# look for the length at which pairs of words overtake the matrices, here and in a whole block.
 
 
 # %%
@@ -165,14 +154,12 @@ def cost_self_attention(trial):
     trial.check(len(ways) == 1, f"steps on the shortest path of any two positions: {sorted(ways)} (one value expected)")
     pairs = sum(evidence.connected(*layer) for layer in layers)
     trial.check(pairs == len(ends), f"{pairs} of {len(ends)} pairs of positions have a derivative that is not zero")
-
     count, right = evidence.fit(lambda n, d: tape.cost(evidence.attention_layer(n, d)[1]).flops)
     formula, large = evidence.written(count), evidence.written(count[:2])
     trial.check(right == len(evidence.OTHER_SIZES), f"operations = {formula}: exact at {right} of 7 other sizes")
-    by_hand = evidence.fit(evidence.attention_on_the_abacus)[0]
-    text = f"leading terms on the tape: {large}; on the abacus: {evidence.written(by_hand[:2])} (equal expected)"
-    trial.check(by_hand[:2] == count[:2], text)
-
+    by_hand = evidence.fit(evidence.attention_on_the_abacus)[0][:2]
+    text = f"leading terms on the tape: {large}; on the abacus: {evidence.written(by_hand)} (equal expected)"
+    trial.check(by_hand == count[:2], text)
     widths = (4, 8, 16, 32, 64) if lesson.full else (4, 8, 16, 32)
     layer, block = evidence.layer_crossings(widths), evidence.block_crossings(widths)
     text = f"pairs of words overtake the projections at n = {layer} for d = {list(widths)} (2d - 1 expected)"
@@ -187,8 +174,8 @@ def cost_self_attention(trial):
 # %% [markdown]
 # The claim holds with an addition. The layer does $4 n^2 d$ operations on pairs of words *and* $8 n d^2$ in its four
 # matrices, and the second number is the larger one until $n$ reaches about $2d$. With the usual feed-forward part
-# behind it, that point moves to about $6d$. Find GPT-3 in the picture: at its longest input, "quadratic" attention
-# is a small part of the work.
+# behind it, that point moves to about $6d$. Find GPT-3 in the picture: at its longest input, "quadratic" attention is a
+# small part of the work.
 #
 # ## Recurrence
 #
@@ -205,8 +192,8 @@ def cost_self_attention(trial):
 # **What would refute it:** a term in $n^2$; a depth or a path that does not grow in a straight line; a factor that
 # depends on the size.
 #
-# **Experiment.** Run the engine's cells along sequences of 3 to 10 words, count and fit as before; ask the tape for the
-# depth of the last state and for its distance from the first word.
+# **Experiment.** Run the cells along sequences of 3 to 10 words, count and fit as before; ask the tape for depth and
+# path.
 
 
 # %%
@@ -217,16 +204,11 @@ def cost_self_attention(trial):
 )
 def cost_recurrent(trial):
     rows, products = [], {}
-    for name in ("RNN", "GRU", "LSTM", "RNN, both ways"):
-        kind = (name[:3], 2) if "both" in name else (name, 1)
-        made = [evidence.recurrent_layer(n, 3, *kind) for n in range(3, 11)]
-        depth = evidence.growth([tape.depth(outputs[-1]) for _, outputs in made])
-        text = f"{name}: with each position the longest chain grows by {depth} steps"
-        trial.check(depth, f"{text} (one number above 0 expected)")
-        path = evidence.growth([evidence.distance(inputs[0], outputs[-1]) for inputs, outputs in made])
-        text = f"{name}: with each position the way from first to last grows by {path}"
-        trial.check(path, f"{text} (one number above 0 expected)")
-        count, right = evidence.fit(lambda n, d, kind=kind: evidence.recurrent_cost(n, d, *kind))
+    for name, kind in evidence.RECURRENT.items():
+        depth, path, count, right = evidence.recurrence(*kind)
+        expected = "with each position (one number above 0 expected)"
+        trial.check(depth, f"{name}: the longest chain grows by {depth} steps {expected}")
+        trial.check(path, f"{name}: the way from first to last grows by {path} steps {expected}")
         formula = evidence.written(count)
         text = f"{name}: {formula} operations, exact at {right} of 7 other sizes (no n² expected)"
         trial.check(right == len(evidence.OTHER_SIZES) and count[1] == count[2] == 0, text)
@@ -237,10 +219,8 @@ def cost_recurrent(trial):
     trial.check(factors == [1, 3, 4, 2], text)
     trial.note(table(("layer", "operations", "depth for each word", "path for each word"), rows, right=(2, 3)))
     findings["recurrent"] = (f"{products['RNN']} n d²", f"{rows[0][2]} n", f"1 layer ({rows[0][3]} n steps)")
-    return (
-        "proved",
-        f"{products['RNN']} n d² for the RNN; × 3 for GRU, × 4 for LSTM, × 2 for both ways; depth, path 3 n",
-    )
+    factors = "× 3 for GRU, × 4 for LSTM, × 2 for both ways"
+    return "proved", f"{products['RNN']} n d² for the RNN; {factors}; depth, path 3 n"
 
 
 # %% [markdown]
@@ -296,51 +276,44 @@ def cost_convolution(trial):
         trial.check(right == len(evidence.OTHER_SIZES) and count[:3] == [2 * k, 0, 0], text)
     depths = {tape.depth(evidence.convolution_layer(n, 3, k)) for n in (2, 9, 40) for k in (2, 5)}
     trial.check(depths == {1}, f"longest chain of steps: {sorted(depths)} for n from 2 to 40 (1 expected)")
-
     for kind, widths in {"centred": (3, 4, 5, 6, 7, 9), "looking back": (2, 3, 5, 8), "dilated": (2, 3, 4, 5)}.items():
-        stacks = [(n, k, kind) for n in range(2, 81 if lesson.full else 41, 1 if kind == "dilated" else 3) for k in widths]
+        lengths = range(2, 81 if lesson.full else 41, 1 if kind == "dilated" else 3)
+        stacks = [(n, k, kind) for n in lengths for k in widths]
         exact = sum(evidence.layers_until_connected(*stack) == evidence.expected_layers(*stack) for stack in stacks)
-        text = f"{kind} kernels: {exact} of {len(stacks)} stacks are as deep as the formula says"
-        trial.check(exact == len(stacks), text)
+        trial.check(exact == len(stacks), f"{kind} kernels: {exact} of {len(stacks)} stacks are as deep as predicted")
     findings["convolution"] = ("2 k n d²", depths.pop(), "⌈(n-1) / ⌊k/2⌋⌉ layers, dilated ⌈log_k n⌉")
-    return (
-        "sharpened",
-        "2k n d² operations, depth 1; ⌈(n-1) / ⌊k/2⌋⌉ layers with centred kernels, ⌈log_k n⌉ with dilation",
-    )
+    layers = "⌈(n-1) / ⌊k/2⌋⌉ layers with centred kernels, ⌈log_k n⌉ with dilation"
+    return "sharpened", f"2k n d² operations, depth 1; {layers}"
 
 
 # %% [markdown]
 # The count is proved. The path is sharpened twice: a centred kernel moves a signal by *half* its width, so a stack
-# needs about twice $n/k$ layers; and with growing dilation the logarithm of $n$ is enough.
+# needs about twice $n/k$ layers; and with growing dilation the logarithm of $n$ is enough. Here are all paths together:
 
 # %%
 lengths = [2, 3, 5, 9, 17, 33, 65, 128]
-stacks = {
-    "convolution, k = 3: n - 1 layers": (3, "centred"),
-    "convolution, k = 9: (n - 1) / 4 layers": (9, "centred"),
-    "dilated convolution, k = 3: log₃ n layers": (3, "dilated"),
-}
-deep = {name: [evidence.layers_until_connected(n, *kind) for n in lengths] for name, kind in stacks.items()}
-lesson.show(figures.paths(lengths, deep), "paths", "How many layers until every two positions are connected, measured.")
+figure = figures.paths(lengths, evidence.depths_of_stacks(lengths))
+lesson.show(figure, "paths", "How many layers until every two positions are connected, measured.")
 
 # %% [markdown]
 # ## From counts to seconds
 #
-# What is all this worth on a real machine? Three layers of width 64, first counted, then run. **Predict:** the LSTM
-# does fewer operations than attention for $n > 2d = 128$. Is it faster there?
+# What is all this worth on a real machine? Three layers of width 64, first counted, then run on a single core.
+# **Predict:** the LSTM does fewer operations than attention for $n > 2d = 128$. Is it faster there?
 
 # %%
 d, lengths = 64, [16, 32, 64, 128, 256, 512]
 counted, times = evidence.counts_and_times(lengths, d)
 for name, seconds in times.items():
-    print(f"{name:18}  n = {lengths[-1]}: {counted[name][-1] / 1e6:4.0f} million operations, {seconds[-1] * 1e3:5.1f} ms")
+    print(f"n = 512: {counted[name][-1] / 1e6:3.0f} million operations, {seconds[-1] * 1e3:6.2f} ms  {name}")
 figure = figures.counts_and_times(lengths, d, counted, times)
-lesson.show(figure, "counts_and_times", "Counted operations, and the shortest of several runs on this machine.")
+lesson.show(figure, "counts_and_times", "Operations, and the time they take on one core of this machine.")
 
 # %% [markdown]
-# No: on 512 words the LSTM does less than half of attention's operations and takes far longer, because its steps stand
-# in a queue. (Part of its time is the interpreter's, which handles every small step by itself.) That is what the second
-# column of the table means in practice. Times are this machine's, and another will give others; the counts stay.
+# No: on 512 words the LSTM does less than half of attention's operations and takes far longer. Its work comes in
+# thousands of small steps that stand in a queue, and none of them is large enough to keep even one core busy; part of
+# the time is the interpreter's, which handles every step by itself. On a machine with thousands of cores attention and
+# convolution would gain further, the LSTM would not. That is what the second column of the table means in practice.
 #
 # ## The table, rebuilt from counts
 
@@ -351,15 +324,13 @@ if len(findings) == 3:
 # %% [markdown]
 # ## Questions to think about
 #
-# 1. Your model has width 512 and reads texts of 300 words. Somebody offers an attention that takes $O(n \log n)$ instead
-#    of $O(n^2)$ operations. How much faster can the whole model get at most?
+# 1. Your model has width 512 and reads texts of 300 words. Somebody offers an attention that takes $O(n \log n)$
+#    instead of $O(n^2)$ operations. How much faster can the whole model get at most?
 # 2. While a text is *written* word by word, a word cannot be computed before the one in front of it is known. Which of
 #    attention's three advantages is left then?
-# 3. Our count gives a multiplication and an exponential the same price. Which conclusions would change if an
-#    exponential cost twenty times as much?
-# 4. A dilated stack connects all positions in $\log_k n$ layers. Why might a model still learn long relations less
+# 3. A dilated stack connects all positions in $\log_k n$ layers. Why might a model still learn long relations less
 #    easily with it than with attention?
-# 5. `--break one-key-after-another` runs attention with the same results and about the same work. Which check notices?
+# 4. `--break one-key-after-another` runs attention with the same results and about the same work. Which check notices?
 #
 # ## Further reading
 #
@@ -367,13 +338,13 @@ if len(findings) == 3:
 # - Sepp Hochreiter and Jürgen Schmidhuber, *Long Short-Term Memory*, 1997: why long paths make learning hard, and what
 #   gates do about it.
 # - Aäron van den Oord and others, *WaveNet: A Generative Model for Raw Audio*, 2016: a model made of dilated stacks.
-# - Tri Dao and others, *FlashAttention*, 2022: why, for attention on a graphics card, bytes matter more than operations.
-#   Lesson 9 builds its main idea.
+# - Tri Dao and others, *FlashAttention*, 2022: on a graphics card bytes matter more than operations; see lesson 9.
 #
 # ## Exercises
 #
-# `minitransformer exercise bug-scale` hands you an attention that is wrong by a factor; `minitransformer exercise
-# tiled-attention` asks you to do the $n^2$ part without storing $n^2$ numbers (after lesson 9).
+# `minitransformer exercise bug-scale` hands you an attention that is wrong by a factor;
+# `minitransformer exercise tiled-attention` asks you to do the $n^2$ part without storing $n^2$ numbers (after lesson
+# 9).
 
 # %% tags=["plumbing"]
 lesson.finish()

@@ -3,7 +3,9 @@ attention, recurrence and convolution. n is the length of a sequence, d the widt
 
 import time
 
+import numba
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import autograd.functional as F
 from autograd import AutogradError, Tensor, no_grad, tape
@@ -77,17 +79,17 @@ def attention_layer(n, d):
     return positions, MultiheadAttention(d, 1, init=Init(0, "float64"))(F.concatenate(positions, axis=1))
 
 
-def price(kernel, arguments):
-    """Operations of one call of a kernel, by the engine's price list."""
-    return CONTRACT[kernel].cost(*arguments).flops
+def kernels_run(output):
+    """[(kernel, its operations)], for every call on the tape, in order."""
+    calls = [call for node in tape.functions(output) for call in node.kernels.calls[: node.forward_calls]]
+    return [(name, CONTRACT[name].cost(*arguments).flops) for name, arguments in calls]
 
 
 def pairs_and_matrices(output):
     """Operations of the attention kernel, which works on pairs of positions, and of the matrices around it."""
     flops = dict.fromkeys(("attention", "linear", "feed_forward"), 0)
-    for node in tape.functions(output):
-        for name, arguments in node.kernels.calls[: node.forward_calls]:
-            flops[name] = flops.get(name, 0) + price(name, arguments)
+    for name, operations in kernels_run(output):
+        flops[name] = flops.get(name, 0) + operations
     return flops["attention"], flops["linear"] + flops["feed_forward"]
 
 
@@ -125,6 +127,7 @@ def block_crossings(widths):
 # Recurrence
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+RECURRENT = {"RNN": ("RNN", 1), "GRU": ("GRU", 1), "LSTM": ("LSTM", 1), "RNN, both ways": ("RNN", 2)}
 CELLS = {"RNN": "rnn_cell", "GRU": "gru_cell", "LSTM": "lstm_cell"}
 
 
@@ -155,6 +158,14 @@ def growth(values):
     """What is added from one length to the next, if it is always the same; else None."""
     added = {None} if None in values else {b - a for a, b in zip(values[:-1], values[1:], strict=True)}
     return added.pop() if len(added) == 1 else None
+
+
+def recurrence(kind, directions):
+    """What each further position adds to the depth, and to the way from the first to the last; the fitted count."""
+    made = [recurrent_layer(n, 3, kind, directions) for n in range(3, 11)]
+    depth = growth([tape.depth(outputs[-1]) for _, outputs in made])
+    path = growth([distance(inputs[0], outputs[-1]) for inputs, outputs in made])
+    return depth, path, *fit(lambda n, d: recurrent_cost(n, d, kind, directions))
 
 
 # Convolution
@@ -198,6 +209,16 @@ def expected_layers(n, k, kind):
     return -(-(n - 1) // ((k - 1) // 2 if kind == "centred" else k - 1))
 
 
+def depths_of_stacks(lengths):
+    """Label of a stack → layers until its ends are connected, for each length."""
+    stacks = {
+        "convolution, k = 3: n - 1 layers": (3, "centred"),
+        "convolution, k = 9: (n - 1) / 4 layers": (9, "centred"),
+        "dilated convolution, k = 3: log₃ n layers": (3, "dilated"),
+    }
+    return {label: [layers_until_connected(n, *stack) for n in lengths] for label, stack in stacks.items()}
+
+
 # Times
 
 
@@ -213,22 +234,34 @@ def layers_to_time(n, d):
     }
 
 
-def counts_and_times(lengths, d, patience=6.0):
+# A run's share of the processor, where the system measures it finely; the clock on the wall elsewhere (Windows).
+CLOCK = time.thread_time if time.get_clock_info("thread_time").resolution < 1e-5 else time.perf_counter
+
+
+def shortest(run, spend=0.15):
+    """Seconds of the quickest of many runs, at least 4, until `spend` seconds are over."""
+    times, end = [], time.perf_counter() + spend
+    while len(times) < 4 or time.perf_counter() < end:
+        start = CLOCK()
+        run()
+        times.append(CLOCK() - start)
+    return min(times)
+
+
+def counts_and_times(lengths, d):
     """Operations and seconds, each: name of a layer → one number a length.
 
-    Another program on the same machine can only make a run slower. So the shortest of many runs is kept; and they are
-    taken in rounds over all layers and lengths, so that a burst of load cannot fall on all runs of one of them.
-    patience  seconds after which no further round is begun (3 rounds at least, 20 at most)"""
-    made = [layers_to_time(n, d) for n in lengths]
-    counted = {name: [tape.cost(layers[name]()).flops for layers in made] for name in made[0]}
-    best = {name: [float("inf")] * len(lengths) for name in made[0]}
-    began = time.perf_counter()
-    for number in range(20):
-        if number >= 3 and time.perf_counter() - began > patience:
-            break
-        for place, layers in enumerate(made):
-            for name, run in layers.items():
-                start = time.perf_counter()
-                run()
-                best[name][place] = min(best[name][place], time.perf_counter() - start)
+    A busy machine must not fake a jump. So all runs on one core, where no thread waits for another; waiting for the
+    processor while other programs have it is not counted; and of many runs, one right after the other, the shortest is
+    kept, as nothing can make a run faster than it is."""
+    counted, best, threads = {}, {}, numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            for n in lengths:
+                for name, run in layers_to_time(n, d).items():
+                    counted.setdefault(name, []).append(tape.cost(run()).flops)
+                    best.setdefault(name, []).append(shortest(run))
+    finally:
+        numba.set_num_threads(threads)
     return counted, best

@@ -5,11 +5,7 @@ import numpy as np
 
 from lessons.harness import style
 
-IN_USE = {  # width, longest input, and where the name stands beside its star
-    "BERT base": (768, 512, "right"),
-    "GPT-2 small": (768, 1024, "right"),
-    "GPT-3": (12288, 2048, "right"),
-}
+IN_USE = {"BERT base": (768, 512), "GPT-2 small": (768, 1024), "GPT-3": (12288, 2048)}  # width, longest input
 
 
 def two_kinds_of_work(lengths, d, parts):
@@ -17,13 +13,13 @@ def two_kinds_of_work(lengths, d, parts):
     figure, axes = plt.subplots()
     pairs, matrices = np.array(parts).T / 1e6
     axes.loglog(lengths, matrices, "s--", color=style.BLUE, label="the four matrices: grows like n")
-    axes.loglog(lengths, pairs, "o-", color=style.RED, label="words looking at each other: grows like n²")
+    axes.loglog(lengths, pairs, "o-", color=style.RED, label="pairs of words: grows like n²")
     axes.axvline(2 * d, color=style.GREY, lw=1, ls=":")
-    axes.text(2 * d * 1.06, axes.get_ylim()[0] * 1.6, f"n = 2d = {2 * d}", color=style.GREY)
+    axes.text(2 * d * 1.06, axes.get_ylim()[0] * 1.6, f"equal at n = 2d = {2 * d}", color=style.GREY)
     axes.set(xlabel="length of the text n (words)", ylabel="million operations")
     axes.set(xticks=lengths, xticklabels=lengths, title=f"One attention layer of width d = {d} does two kinds of work")
     axes.minorticks_off()
-    axes.legend()
+    axes.legend(title="operations of")
     return figure
 
 
@@ -37,15 +33,16 @@ def crossings(widths, layer, block):
     axes.loglog(widths, block, "s", color=style.RED, label="the same, found by counting a block")
     axes.loglog(d, 2 * d, color=style.BLUE, ls="-", label="attention layer alone: n = 2d")
     axes.loglog(widths, layer, "o", color=style.BLUE, label="the same, found by counting a layer")
-    for name, (width, longest, side) in IN_USE.items():
+    for name, (width, longest) in IN_USE.items():
         axes.plot(width, longest, "*", color="black", ms=10)
-        axes.annotate(name, (width, longest), xytext=(0, -13), textcoords="offset points", ha="center", fontsize=9)
+        axes.annotate(name, (width, longest), xytext=(9, 0), textcoords="offset points", va="center", fontsize=9)
     axes.plot([], [], "*", color="black", ms=10, label="a model at its longest input")
     axes.text(25000, 8, "multiplying matrices\nis most of the work (n d²)", ha="right", color=style.BLUE)
     axes.text(4, 9000, "words looking at each other\nis most of the work (n² d)", ha="left", color="#8a5a00")
     axes.set(xlabel="width d", ylabel="length n (words)", xlim=(3, 4e4), ylim=(4, 1e5))
     axes.set_title("Which part of a layer does most of the work?")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=8.5, title="on these lines both parts work equally much")
+    title = "lines and points: where both parts are equally much work"
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, fontsize=8.5, title=title)
     return figure
 
 
@@ -74,10 +71,10 @@ def counts_and_times(lengths, d, counted, measured):
     counts.axvline(2 * d, color=style.GREY, lw=1, ls=":")
     counts.text(2 * d, counts.get_ylim()[0] * 1.2, " n = 2d", fontsize=9, color=style.GREY)
     counts.set(ylabel="million operations", title="Operations, counted")
-    times.set(ylabel="milliseconds", title="Time, shortest of several runs here")
+    times.set(ylabel="milliseconds", title="Processor time, measured here")
     for axes in (counts, times):
         axes.set(xlabel="length n (words)", xticks=lengths, xticklabels=lengths)
-        axes.tick_params(axis="x", which="minor", bottom=False)
+        axes.set_xticks([], minor=True)
     counts.legend()
     figure.suptitle(f"Three layers of width d = {d}: fewer operations need not mean less time", fontsize=12)
     return figure

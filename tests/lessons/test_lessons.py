@@ -36,11 +36,7 @@ NOT_YET_IN_FORM = [
     "02_attention",
     "03_square_mask",
     "04_positional_encoding",
-    "05_complexity",
-    "06_heads",
-    "07_parameters",
     "08_kernels",
-    "11_transfer",
     "12_bert",
     "13_translation",
 ]
