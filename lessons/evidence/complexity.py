@@ -1,16 +1,13 @@
 """What lesson 5 measures: operations, the longest chain of steps, and the way between two positions, for layers of
 attention, recurrence and convolution. n is the length of a sequence, d the width of its vectors."""
 
-import time
-
-import numba
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 import autograd.functional as F
 from autograd import AutogradError, Tensor, no_grad, tape
 from kernels.contract import CONTRACT
 from lessons import sequence_layers
+from lessons.harness.stopwatch import one_core, shortest
 from minitransformer.config import Config
 from minitransformer.layers import EncoderLayer, MultiheadAttention
 from minitransformer.module import Init
@@ -234,34 +231,12 @@ def layers_to_time(n, d):
     }
 
 
-# A run's share of the processor, where the system measures it finely; the clock on the wall elsewhere (Windows).
-CLOCK = time.thread_time if time.get_clock_info("thread_time").resolution < 1e-5 else time.perf_counter
-
-
-def shortest(run, spend=0.15):
-    """Seconds of the quickest of many runs, at least 4, until `spend` seconds are over."""
-    times, end = [], time.perf_counter() + spend
-    while len(times) < 4 or time.perf_counter() < end:
-        start = CLOCK()
-        run()
-        times.append(CLOCK() - start)
-    return min(times)
-
-
 def counts_and_times(lengths, d):
-    """Operations and seconds, each: name of a layer → one number a length.
-
-    A busy machine must not fake a jump. So all runs on one core, where no thread waits for another; waiting for the
-    processor while other programs have it is not counted; and of many runs, one right after the other, the shortest is
-    kept, as nothing can make a run faster than it is."""
-    counted, best, threads = {}, {}, numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            for n in lengths:
-                for name, run in layers_to_time(n, d).items():
-                    counted.setdefault(name, []).append(tape.cost(run()).flops)
-                    best.setdefault(name, []).append(shortest(run))
-    finally:
-        numba.set_num_threads(threads)
-    return counted, best
+    """Operations, and seconds on one core, each: name of a layer → one number a length."""
+    counted, times = {}, {}
+    with one_core():
+        for n in lengths:
+            for name, run in layers_to_time(n, d).items():
+                counted.setdefault(name, []).append(tape.cost(run()).flops)
+                times.setdefault(name, []).append(shortest(run))
+    return counted, times
