@@ -59,7 +59,7 @@ def weights(maps, first, second):
 
 
 def segment(cases, places, scores):
-    """cases (4, 2): the coins a, b; places (4) on the line, the share of 1s; scores (4, 2): of "1" against "0", for either answer"""
+    """cases (4, 2): the coins a, b; places (4): the share of 1s; scores (4, 2): of "1" against "0", either answer"""
     figure, panels = plt.subplots(1, 2, figsize=(9.2, 4.2), sharex=True)
     order = np.argsort(places)
     for answer, axes in enumerate(panels):
