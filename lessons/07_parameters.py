@@ -1,10 +1,12 @@
 # %% [markdown]
 # # 7. Counting parameters
 #
-# "A model with 65 million parameters": what are they, and where do they sit? Everybody who meets a transformer is asked
-# to count it once. Five students gave us five answers: two exact numbers, two formulas, and one list of terms with a
-# conclusion. Some are right, one is right for the wrong reason, and one bracket in the wrong place is worth ten
-# million. The engine builds the models, so each answer can be held against the real thing.
+# "A model with 65 million parameters": what are they, and where do they sit? A *parameter*, or weight, is a number that
+# training may change; its count decides how much memory a model needs, and it is the first thing people tell about a
+# model. Everybody who meets a transformer is asked to count it once. Five students gave us five answers: two exact
+# numbers, two formulas, and one list of terms with a conclusion. Some are right, one is right for the wrong reason, and
+# one bracket in the wrong place is worth ten million. The engine builds the models, so each answer can be held against
+# the real thing.
 #
 # **At the end you can say**
 # - how many weights a linear layer, an attention and a norm have, without looking it up;
@@ -18,12 +20,9 @@
 # **Run it:** `python lessons/07_parameters.py`. Add `--break linear-without-bias` to see a check fail.
 
 # %% tags=["plumbing"]
-import numpy as np
-
-import kernels
 from lessons import faults
 from lessons.evidence import parameters as evidence
-from lessons.evidence.parameters import LENGTH, LISTED, PAPER_WORDS, SENTENCES, D, N
+from lessons.evidence.parameters import LISTED, PAPER_WORDS, D, N
 from lessons.figures import parameters as figures
 from lessons.harness.trial import Lesson
 from minitransformer.app.tables import table
@@ -39,9 +38,10 @@ shapes_only = Init(None)  # weights have a shape and no values: even large model
 # ## One layer, by hand
 #
 # A linear layer that turns 200 numbers into 200 others has a matrix of $200 \times 200$ weights and 200 biases: 40,200.
-# From here on it is adding up. Attention has four of them (queries, keys, values, output), the feed-forward part two; a
-# norm has a scale and a shift for each of its 200 columns. A layer of a transformer is one attention, one feed-forward
-# part and two norms.
+# The bias is easily forgotten, and it is the first thing to look for when a count is off by a little. From here on it
+# is adding up. Attention has four of them (queries, keys, values, output), the feed-forward part two; a norm has a
+# scale and a shift for each of its 200 columns. A layer of a transformer is one attention, one feed-forward part and
+# two norms.
 
 # %%
 linear = 200 * 200 + 200
@@ -69,9 +69,10 @@ figure = figures.shares({name: evidence.embeddings_layers_head(*preset) for name
 lesson.show(figure, "shares", "Three models, and what their size consists of.")
 
 # %% [markdown]
-# Less than 5 %. What is called a transformer here, the four layers, is a thin slice between two tables with one row for
-# each word. In the large model of 2017 (it comes at the end) the layers are most of it, and it has no head of its own:
-# one table serves for everything.
+# Less than 5 %. (The indented names are contained in the line above; `4 ×` means that there are four of them.) What is
+# called a transformer here, the four layers, is a thin slice between two tables with one row for each word. In the
+# large model of 2017 (it comes at the end) the layers are most of it, and it has no head of its own: one table serves
+# for everything.
 #
 # **Claim.** The language model has $10{,}000{,}200 + 4 \times 242{,}000 + 10{,}050{,}201 = 21{,}018{,}401$ parameters,
 # the classifier $10{,}968{,}602$.
@@ -92,8 +93,9 @@ def params_lab(trial):
         model = build("lab", name, seed=None)
         found, wanted = evidence.parts(model), evidence.EXPECTED | {"head": (1, head)}
         equal = sum(found.get(part) == number for part, number in wanted.items())
-        right = equal == len(wanted) == len(found)
-        trial.check(right, f"{name}: {equal} of {len(wanted)} parts are as large as claimed")
+        trial.check(
+            equal == len(wanted) == len(found), f"{name}: {equal} of {len(wanted)} parts are as large as claimed"
+        )
         count = model.num_parameters()
         trial.check(count == total, f"{name}: {count:,} parameters ({total:,} claimed)")
     used = evidence.used_weights(build("lab", seed=0))
@@ -103,12 +105,17 @@ def params_lab(trial):
 
 
 # %% [markdown]
-# Proved, to the last weight.
+# Proved, to the last weight. The backward pass is there for a reason: a weight can be counted and yet play no part, as
+# when a layer is built and never called. Here the loss sends a gradient to every tensor.
 #
 # ## A formula
 #
 # The second student wrote the same with letters: $V$ words, width $n$, $L$ layers. Embedding: $V n$. Attention: four
 # linear layers, $4 n (n+1)$. Feed-forward: $2 n (n+1)$. Norms: $4n$. Head: $n+1$ for each of its outputs.
+#
+# Check it once by hand, on a model small enough to draw: 5 words, width 2, one layer. The embedding has
+# $5 \cdot 2 = 10$ weights. A linear layer from 2 to 2 has $4 + 2 = 6$, so attention has 24 and the feed-forward part
+# 12. Two norms have $2 \cdot 4 = 8$. The head has a row of 2 weights and a bias for each of 5 words: 15. Together 69.
 
 
 # %%
@@ -116,12 +123,15 @@ def formula(V, n, L, outputs):
     return V * n + L * (4 * n * (n + 1) + 2 * n * (n + 1) + 4 * n) + outputs * (n + 1)
 
 
+print(f"5 words, width 2, 1 layer: {formula(V=5, n=2, L=1, outputs=5)}")
 print(f"the lab's language model: {formula(V=50_001, n=200, L=4, outputs=50_001):,}")
 print(f"the lab's classifier:     {formula(V=50_001, n=200, L=4, outputs=2):,}")
 
 # %% [markdown]
-# It gives both numbers. **Predict:** is it right for *every* choice of sizes? Which size of a transformer has no letter
-# in it? (There are two. One of them does not matter.)
+# It gives all three, with nothing but three sizes and the number of outputs. **Predict:** is it right for *every*
+# choice of sizes? Which size of a transformer has no letter in it? (There are two. One of them does not matter.)
+#
+# A formula that fits two models may still be wrong. Two points determine many curves.
 #
 # **Claim.** The formula holds for the language model, and with $C$ classes in place of $V$ outputs for the classifier.
 #
@@ -142,17 +152,8 @@ def formula_for_any_width(V, n, L, outputs, F):
     controls=[faults.positions_learned, faults.feed_forward_width_ignored],
 )
 def params_formula(trial):
-    random, tries = np.random.default_rng(7), 1000 if lesson.full else 150
-    right, right_elsewhere, sharpened = 0, 0, 0
-    for _ in range(tries):
-        sizes, classes = evidence.random_sizes(random)
-        V, n, L, F = (sizes[name] for name in ("vocab_size", "d_model", "n_layers", "d_ff"))
-        F += n == F
-        by_formula = formula(V, n, L, V), formula(V, n, L, classes)
-        right += evidence.both_counts(sizes | {"d_ff": n}, classes) == by_formula
-        free = evidence.both_counts(sizes | {"d_ff": F}, classes)
-        right_elsewhere += free == by_formula
-        sharpened += free == tuple(formula_for_any_width(V, n, L, out, F) for out in (V, classes))
+    tries = 1000 if lesson.full else 150
+    right, right_elsewhere, sharpened = evidence.at_random_sizes(tries, formula, formula_for_any_width)
     trial.check(right == tries, f"feed-forward as wide as the model: exact for {right} of {tries} choices of sizes")
     text = f"any other feed-forward width: the formula is exact for {right_elsewhere} of {tries} (0 expected)"
     trial.check(right_elsewhere == 0, f"{text}, the one with 2nF + F + n for {sharpened}")
@@ -168,7 +169,9 @@ def params_formula(trial):
 # ## One bracket
 #
 # The third student wrote $V n + 3 L n^2 + 2(n^2 + n + nV + V)$, "around 20 million" for the language model and "around
-# 10 million" for the classifier. **Predict:** put in 200 and 50,000 in your head. Does it give 20 million?
+# 10 million" for the classifier. A good habit with any formula is to look for the largest terms first. Here these are
+# the ones with $V = 50{,}001$: the embedding, $V n$, is about 10 million, and $2 n V$ at the end is about 20. Add them
+# in your head. **Predict:** is the result around 20 million?
 
 
 # %%
@@ -176,17 +179,15 @@ def loose(V, n, L, outputs):
     return V * n + L * 3 * n**2 + 2 * (n**2 + n + n * outputs + outputs)
 
 
-def loose_with_brackets_moved(V, n, L, outputs):
-    return V * n + L * (3 * n**2 + 2 * (n**2 + n)) + n * outputs + outputs
-
-
-for name, function in (("as written", loose), ("brackets moved", loose_with_brackets_moved)):
-    print(f"{name:15} {function(V=50_001, n=200, L=4, outputs=50_001):,}   (the model has 21,018,401)")
+print(f"as written:           {loose(V=50_001, n=200, L=4, outputs=50_001):,}   (the model has 21,018,401)")
+print(f"with a bracket moved: {evidence.bracket_moved(V=50_001, n=200, L=4, outputs=50_001):,}")
 
 # %% [markdown]
-# The bracket makes the 2, which belongs to the two feed-forward layers, count the head as well; and puts these layers
-# outside of the $L$. With the bracket moved it comes close, and still three kinds of weights are missing: the output
-# matrix of attention, its biases, and the norms.
+# The 2 belongs to the two feed-forward layers, $2(n^2 + n)$, and they to the part that occurs $L$ times. But the
+# bracket closes too late: it makes the 2 count the head, $nV + V$, twice as well, and leaves the feed-forward layers
+# outside of the $L$. With the bracket moved, $V n + L(3 n^2 + 2(n^2 + n)) + nV + V$, the formula comes close. Still
+# three kinds of weights are missing: the output matrix of attention (there are three $n^2$ where there should be four),
+# the biases of attention, and the norms.
 #
 # **Claim.** The count is $V n + 3 L n^2 + 2(n^2 + n + nV + V)$: around 20 and around 10 million.
 #
@@ -202,10 +203,9 @@ for name, function in (("as written", loose), ("brackets moved", loose_with_brac
 )
 def params_loose(trial):
     model = build("lab", seed=None)
-    count, written = model.num_parameters(), loose(50001, 200, 4, 50001)
+    count, written, meant = model.num_parameters(), *(f(50001, 200, 4, 50001) for f in (loose, evidence.bracket_moved))
     text = f"the formula gives {written:,}, the model has {count:,}"
     trial.check(written - count == 9_642_601, f"{text}: {written - count:,} too many (9,642,601 expected)")
-    meant = loose_with_brackets_moved(50001, 200, 4, 50001)
     missing = sum(p.size for name, p in model.named_parameters() if evidence.forgotten(name))
     text = f"with the brackets moved it gives {meant:,}, {count - meant:,} too few"
     trial.check(count - meant == missing, f"{text}: output projections, attention biases and norms have {missing:,}")
@@ -217,8 +217,9 @@ def params_loose(trial):
 
 
 # %% [markdown]
-# Refuted as written: 30.7 million is not around 20. "Around 20 million" is about right by itself; it just does not
-# follow from the formula beside it.
+# Refuted as written: 30.7 million is not around 20. And the difference is explained to the last weight, so that we know
+# not only *that* the formula is wrong, but where. "Around 20 million" is about right by itself; it just does not follow
+# from the formula beside it.
 #
 # ## Where 402 comes from
 #
@@ -251,19 +252,22 @@ def params_head(trial):
     cases = [(n, c) for n in (1, 2, 3, 100, 200, 201) for c in (1, 2, 5)]
     right = sum(evidence.head_size(d_model=n, n_classes=c) == n * c + c for n, c in cases)
     trial.check(right == len(cases), f"width × classes + classes: right for {right} of {len(cases)} heads")
-    hidden_two = evidence.head_size(d_model=2)
-    trial.check(hidden_two == 6, f"with a width of 2 the head would have {hidden_two} weights (6 expected, not 402)")
+    two = evidence.head_size(d_model=2)
+    trial.check(two == 6, f"with a width of 2 the head would have {two} weights (6 expected, not 402)")
     return "refuted", "402 = 200 × 2 + 2, width times classes plus classes; n_hidden = 2 would give 6"
 
 
 # %% [markdown]
-# The number was right, the reason was not: 402 is $200 \times 2 + 2$, and neither layers nor norms have a say in it.
+# The number was right, the reason was not: 402 is $200 \times 2 + 2$, and neither layers nor norms have a say in it. A
+# right number is not yet a right explanation; only a change of sizes tells the two apart.
 #
 # ## The base model, and whether it can be trained
 #
-# The model of "Attention is all you need" has an encoder and a decoder of $N = 6$ layers each, width $d = 512$, feed-
-# forward width 2,048 and 37,000 word pieces. The fifth student lists its weights, comes to "about 65 million", and
-# concludes that it is nearly impossible to train. Here is the list beside the model:
+# The model of "Attention is all you need" translates, and so it has two stacks: an encoder that reads the source and a
+# decoder that writes the target, of $N = 6$ layers each. A layer of the decoder has a second attention, which looks at
+# the encoder's result. The width is $d = 512$, the feed-forward width 2,048, and there are 37,000 word pieces. The
+# fifth student lists its weights, comes to "about 65 million", and concludes that it is nearly impossible to train.
+# Here is the list beside the model:
 
 # %%
 terms = evidence.terms_of(build("base", seed=None))
@@ -272,8 +276,9 @@ figure = figures.base_terms(terms, evidence.IN_THE_LIST)
 lesson.show(figure, "base_terms", "Where the weights of the base model are, and where the list has put them.")
 
 # %% [markdown]
-# Two mistakes pull in opposite directions. The list has three word tables where the paper has one that serves as both
-# embeddings and as final layer; and it forgets the whole decoder, and every output matrix.
+# Read the bars in pairs; a pair of equal length is a term that the list got right. Two mistakes pull in opposite
+# directions. The list has three word tables where the paper has one that serves as both embeddings and as final layer;
+# and it forgets the whole decoder, and every output matrix.
 #
 # **Claim.** The base model has about 65 million parameters, from the terms listed, and is nearly impossible to train.
 #
@@ -294,37 +299,29 @@ def params_base(trial):
     count, terms, listed = model.num_parameters(), evidence.terms_of(model), sum(LISTED.values())
     text = f"{count:,} parameters with the one table that the paper shares ({count / 65e6 - 1:+.1%} against 65 million)"
     trial.check(abs(count / 65e6 - 1) < 0.05, f"{text}; within 5 % expected")  # "about": a number of two digits
-    added = sum(size for term, size in terms.items() if term not in evidence.IN_THE_LIST)
-    balance = listed - 2 * evidence.WORDS * D + added
+    balance, cross = evidence.balance_of(terms)
     text = f"listed {listed:,}, less two tables that do not exist, plus terms not listed: {balance:,}"
     trial.check(balance == count, f"{text} (the model has {count:,})")
-    cross = terms["queries, keys, values: decoder to encoder"] + terms["output matrices of attention"]
     text = f"attention to the encoder and output projections: {cross:,} forgotten"
     trial.check(cross == 6 * N * D * D, f"{text} (6 N d² = {6 * N * D * D:,} expected)")
-
-    backend = kernels.current().name
-    backend = "numpy" if backend == "emulated" else backend  # an emulator's times say nothing about training
-    with kernels.use(backend):
-        losses, operations, gradients, update = steps_of_the_base_model()
-    text = f"loss on one batch in {len(losses)} steps: " + ", ".join(f"{loss:.2f}" for loss in losses)
-    trial.check(losses[-1] < losses[0], f"{text} (falling expected)")
-    rate, larger = operations / gradients, PAPER_WORDS / (SENTENCES * LENGTH)
-    small, paper = (1e5 * (gradients * times + update) / 86400 for times in (1, larger))
-    trial.note(f"a step of {SENTENCES} × {LENGTH} words: {operations / 1e9:.0f} billion operations, {rate / 1e9:.0f} billion "
-               f"a second on {backend}; {gradients:.2f} s for the gradients, {update:.2f} s for the update")  # fmt: skip
-    trial.note(f"100,000 such steps: {small:.1f} days; of {PAPER_WORDS:,} words each: {paper:,.0f} days")
-    figure = figures.training(1e5 * operations * larger, rate, small, SENTENCES * LENGTH)
-    trial.show(figure, "training", "How long 100,000 steps take, by the speed of the machine.")
-    text = f"{count:,} parameters (the list gives {listed:,}); 100,000 steps take {small:.0f} days here with"
-    text += f" {SENTENCES * LENGTH} words a step, {paper / 365:.1f} years with the paper's {PAPER_WORDS:,}"
-    return ("proved" if balance == listed and paper > 365 else "sharpened"), text
+    training = evidence.training_of_the_base_model(steps_of_the_base_model)
+    text = f"loss on one batch in {len(training.losses)} steps: {', '.join(f'{loss:.2f}' for loss in training.losses)}"
+    trial.check(training.losses[-1] < training.losses[0], f"{text} (falling expected)")
+    trial.note(training.in_words())
+    trial.show(figures.training(training), "training", "How long 100,000 steps take, by the speed of the machine.")
+    text = f"{count:,} parameters (the list gives {listed:,}); 100,000 steps take {training.small:.0f} days here with"
+    text += f" {training.words} words a step, {training.paper / 365:.1f} years with the paper's {PAPER_WORDS:,}"
+    return ("proved" if balance == listed and training.paper > 365 else "sharpened"), text
 
 
 # %% [markdown]
-# "About 65 million" holds: 63.1 with one shared table of 37,000 pieces. The list does not add up to it. And "nearly
-# impossible" is a statement about a machine and a batch, not about the model. Weights, gradients and both averages of
-# Adam take a gigabyte; a small batch takes seconds on two cores; the paper's own batch needs a faster machine, and the
-# authors' took twelve hours.
+# "About 65 million" holds: 63.1 with one shared table of 37,000 pieces. The list does not add up to it.
+#
+# And "nearly impossible" is a statement about a machine and a batch, not about the model. Does it fit into memory? A
+# weight takes 4 bytes, its gradient another 4, and Adam keeps two averages for each: 16 bytes, times 63 million is one
+# gigabyte. Any laptop has that. Is it slow? A step on a small batch takes seconds on two cores. What nobody can wait
+# for here are 100,000 steps on the paper's batch, 200 times as large. That needs a machine some thousand times as fast;
+# the authors had one, and it took them twelve hours.
 #
 # ## Questions to think about
 #

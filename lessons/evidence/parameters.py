@@ -1,9 +1,11 @@
 """What lesson 7 measures: how many weights a model's parts have, and how long the base model takes for a step."""
 
 import time
+from typing import NamedTuple
 
 import numpy as np
 
+import kernels
 from autograd import tape
 from kernels.contract import CONTRACT
 from minitransformer import Classifier, LanguageModel
@@ -81,8 +83,29 @@ def both_counts(sizes, classes):
     )
 
 
+def at_random_sizes(tries, formula, for_any_width):
+    """How many choices of sizes the formula gets right, for both models, when the feed-forward part is as wide as the
+    model; how many it gets right for another width; and how many of these the other formula gets right."""
+    random, right, right_elsewhere, others = np.random.default_rng(7), 0, 0, 0
+    for _ in range(tries):
+        sizes, classes = random_sizes(random)
+        V, n, L, F = (sizes[name] for name in ("vocab_size", "d_model", "n_layers", "d_ff"))
+        F += n == F
+        by_formula = formula(V, n, L, V), formula(V, n, L, classes)
+        right += both_counts(sizes | {"d_ff": n}, classes) == by_formula
+        free = both_counts(sizes | {"d_ff": F}, classes)
+        right_elsewhere += free == by_formula
+        others += free == tuple(for_any_width(V, n, L, outputs, F) for outputs in (V, classes))
+    return right, right_elsewhere, others
+
+
+def bracket_moved(V, n, L, outputs):
+    """What the loose formula may have meant: V n + L (3 n² + 2 (n² + n)) + n V + V"""
+    return V * n + L * (3 * n**2 + 2 * (n**2 + n)) + n * outputs + outputs
+
+
 def forgotten(name):
-    """Weights of a layer that have no term in the loose formula, brackets moved or not."""
+    """Weights of a layer that have no term in the loose formula, bracket moved or not."""
     return "self_attn.out_proj" in name or "self_attn.in_proj_bias" in name or ".norm" in name
 
 
@@ -128,6 +151,14 @@ def terms_of(model):
     return terms
 
 
+def balance_of(terms):
+    """The list, less the two tables that do not exist, plus the terms that it leaves out; and the weights of two of
+    these: attention to the encoder, and output matrices."""
+    added = sum(size for term, size in terms.items() if term not in IN_THE_LIST)
+    forgotten = terms["queries, keys, values: decoder to encoder"] + terms["output matrices of attention"]
+    return sum(LISTED.values()) - 2 * WORDS * D + added, forgotten
+
+
 SENTENCES, LENGTH, PAPER_WORDS = 4, 32, 25_000  # of a small step; words on either side in a step of the paper
 
 
@@ -157,3 +188,49 @@ def steps_of_the_base_model(steps=2):
         times.append((middle - start, time.perf_counter() - middle))
         del loss
     return losses, operations, *np.min(times[1:], axis=0)
+
+
+class Training(NamedTuple):
+    """A few steps of the base model, and what follows for 100,000 of them."""
+
+    backend: str
+    losses: list[float]
+    operations: int  # of a step
+    gradients: float  # seconds of a step
+    update: float
+    words = SENTENCES * LENGTH
+
+    @property
+    def small(self):
+        """Days for 100,000 such steps."""
+        return 1e5 * (self.gradients + self.update) / 86400
+
+    @property
+    def paper(self):
+        """Days for 100,000 steps with as many words as the paper's."""
+        return 1e5 * (self.gradients * PAPER_WORDS / self.words + self.update) / 86400
+
+    @property
+    def paper_operations(self):
+        return 1e5 * self.operations * PAPER_WORDS / self.words
+
+    @property
+    def rate(self):
+        """Operations a second, here."""
+        return self.operations / self.gradients
+
+    def in_words(self):
+        return (
+            f"a step of {SENTENCES} × {LENGTH} words on {self.backend}: {self.gradients:.2f} s for the gradients, "
+            f"{self.update:.2f} s for the update\n"
+            f"{self.operations / 1e9:.0f} billion operations a step, {self.rate / 1e9:.0f} billion a second\n"
+            f"100,000 such steps: {self.small:.1f} days; of {PAPER_WORDS:,} words each: {self.paper:,.0f} days"
+        )
+
+
+def training_of_the_base_model(steps):
+    """`steps` is steps_of_the_base_model, or remembers it. An emulator's times would say nothing about training."""
+    backend = kernels.current().name
+    backend = "numpy" if backend == "emulated" else backend
+    with kernels.use(backend):
+        return Training(backend, *steps())

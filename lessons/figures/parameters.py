@@ -49,21 +49,14 @@ def shares(models):
     return figure
 
 
-def training(operations, rate, small, words):
-    """Days against what a machine sustains. operations: of the paper's training; rate: operations a second, here;
-    small: days here with so many words a step"""
+def training(seen):
+    """seen: the Training of lesson 7's evidence, a few steps and what follows from them"""
     figure, axes = plt.subplots(figsize=(7.4, 4.4))
-    machine = np.array([1e9, 1e15])
-    axes.loglog(
-        machine, operations / machine / 86400, color=style.BLUE, ls="-", label="as in the paper: 25,000 words a step"
-    )
-    axes.plot(
-        rate, operations / rate / 86400, "o", color=style.RED, ms=9, label="the same on this machine (measured speed)"
-    )
-    axes.plot(rate, small, "^", color=style.ORANGE, ms=9, label=f"this machine, {words} words a step")
-    axes.plot(
-        operations / 43200, 0.5, "s", color=style.GREEN, ms=8, label="eight P100 cards, 12 hours as reported in 2017"
-    )
+    machine, work = np.array([1e9, 1e15]), seen.paper_operations
+    axes.loglog(machine, work / machine / 86400, color=style.BLUE, ls="-", label="as in the paper: 25,000 words a step")
+    axes.plot(seen.rate, seen.paper, "o", color=style.RED, ms=9, label="the same at the speed of this machine")
+    axes.plot(seen.rate, seen.small, "^", color=style.ORANGE, ms=9, label=f"this machine, {seen.words} words a step")
+    axes.plot(work / 43200, 0.5, "s", color=style.GREEN, ms=8, label="eight P100 cards: 12 hours, as reported in 2017")
     ticks = {1 / 24: "1 hour", 1: "1 day", 30: "1 month", 365: "1 year", 3650: "10 years", 36500: "100 years"}
     axes.set(yticks=list(ticks), yticklabels=list(ticks.values()), ylim=(1e-4, 1e5))
     axes.minorticks_off()
