@@ -69,7 +69,7 @@ figure = figures.shares({name: evidence.embeddings_layers_head(*preset) for name
 lesson.show(figure, "shares", "Three models, and what their size consists of.")
 
 # %% [markdown]
-# Less than 5 %. (The indented names are contained in the line above; `4 ×` means that there are four of them.) What is
+# Less than 5 %. (The indented lines are contained in the one above them, and `4 ×` means that there are four.) What is
 # called a transformer here, the four layers, is a thin slice between two tables with one row for each word. In the
 # large model of 2017 (it comes at the end) the layers are most of it, and it has no head of its own: one table serves
 # for everything.
@@ -128,8 +128,11 @@ print(f"the lab's language model: {formula(V=50_001, n=200, L=4, outputs=50_001)
 print(f"the lab's classifier:     {formula(V=50_001, n=200, L=4, outputs=2):,}")
 
 # %% [markdown]
-# It gives all three, with nothing but three sizes and the number of outputs. **Predict:** is it right for *every*
-# choice of sizes? Which size of a transformer has no letter in it? (There are two. One of them does not matter.)
+# It gives all three, with nothing but three sizes and the number of outputs. That is what a formula is for: asked what
+# a vocabulary of 100,000 words would cost, we need no computer any more.
+#
+# **Predict:** is it right for *every* choice of sizes? Which size of a transformer has no letter in it? (There are two.
+# One of them does not matter.)
 #
 # A formula that fits two models may still be wrong. Two points determine many curves.
 #
