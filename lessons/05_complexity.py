@@ -3,8 +3,16 @@
 #
 # A sentence is a row of vectors. Three kinds of layer can turn it into a new row: *recurrence* reads it word by word,
 # *convolution* slides a window over it, *attention* lets every word look at every other. Why did attention win?
-# "Attention is all you need" answers with a small table of three columns. The table is quoted everywhere and hardly
-# ever measured. We shall count it, and find a term that it leaves out: the larger one in most models people run.
+# "Attention is all you need" answers with a small table, for $n$ words, vectors of width $d$ and windows of $k$ words:
+#
+# | layer | operations | that must wait for one another | path from first to last word |
+# |---|---|---|---|
+# | self-attention | $O(n^2 d)$ | $O(1)$ | $O(1)$ |
+# | recurrent | $O(n d^2)$ | $O(n)$ | $O(n)$ |
+# | convolution | $O(k n d^2)$ | $O(1)$ | $O(n/k)$, or $O(\log_k n)$ with gaps |
+#
+# It is quoted everywhere and hardly ever measured. We shall count it, and find a term that it leaves out: the larger
+# one in most models people run.
 #
 # **At the end you can say**
 # - what the three columns of that table mean, and how each of them is counted;
@@ -13,7 +21,6 @@
 # - how many layers of convolution it takes until the first word can influence the last.
 #
 # **Time:** 25 minutes to read, half a minute to run. **Before you start:** lesson 2 (attention), and what $O(n)$ means.
-# Recurrence and convolution are explained on the way.
 #
 # **Run it:** `python lessons/05_complexity.py`. Add `--break causal-forced` to see a check fail on a broken engine.
 
@@ -39,8 +46,8 @@ findings = {}  # rows of the table at the end
 # a sequence, an $n \times d$ matrix, with a $d \times d$ matrix of weights. The result has $n d$ entries. Each is a sum
 # of $d$ products: $d$ multiplications and $d$ additions. Together that makes $2 n d^2$ operations.
 #
-# The engine can be asked the same. It keeps a tape of the kernels it ran; each has a price, a formula of its shapes;
-# and `tape.cost` adds up the prices of all that led to a result.
+# The engine can be asked the same. It keeps a tape of the kernels it ran (a *kernel* is one function on whole arrays);
+# each has a price, a formula of its shapes; and `tape.cost` adds up the prices of all that led to a result.
 
 # %%
 n, d = 6, 4
@@ -84,26 +91,21 @@ lesson.show(figure, "two_kinds_of_work", "Twice the length: twice the work for t
 #
 # ## The whole formula
 #
-# A count of operations should be a polynomial in $n$ and $d$. So we count at eight small sizes, solve for its whole
-# coefficients, and then demand that the formula predicts seven *other* sizes to the last operation.
-
-# %%
-coefficients, right = evidence.fit(lambda n, d: tape.cost(evidence.attention_layer(n, d)[1]).flops)
-print(f"operations = {evidence.written(coefficients)}")
-print(f"exact at {right} of {len(evidence.OTHER_SIZES)} sizes that it had not seen")
-
-# %% [markdown]
-# Read its two large terms: $8 n d^2$ are four matrix products of $2 n d^2$ each, and $4 n^2 d$ are $n^2$ scores and
-# $n^2$ weights, with $2d$ operations each. The rest is softmax and biases.
+# A count of operations should be a polynomial in $n$ and $d$. So we count at eight small sizes, solve for its
+# whole-number coefficients, and then demand that the formula predicts seven *other* sizes to the last operation.
 #
 # But the engine's price list could be wrong, and then we would only read our own opinion back. So there is a second
 # witness, an abacus: attention written down once more, without the engine, in numbers that count what is done to them.
 
 # %%
-by_hand, _ = evidence.fit(evidence.attention_on_the_abacus)
-print(f"large terms on the abacus: {evidence.written(by_hand[:2])}")
+coefficients, right = evidence.fit(lambda n, d: tape.cost(evidence.attention_layer(n, d)[1]).flops)
+print(f"operations = {evidence.written(coefficients)}, exact at {right} of 7 sizes that it had not seen")
+print(f"large terms on the abacus: {evidence.written(evidence.fit(evidence.attention_on_the_abacus)[0][:2])}")
 
 # %% [markdown]
+# Read the two large terms: $8 n d^2$ are four matrix products of $2 n d^2$ each, and $4 n^2 d$ are $n^2$ scores and
+# $n^2$ weights, with $2d$ operations each. The rest is softmax and biases.
+#
 # ## What has to wait
 #
 # Operations are not the whole story. A machine with thousands of processors does thousands of operations at once,
@@ -126,7 +128,7 @@ for n in (4, 8, 16, 32):
 print(table(("length n", "depth: attention", "RNN", "path, first to last word: attention", "RNN"), rows, range(5)))
 
 # %% [markdown]
-# Attention: three steps, whatever the length. The RNN: three for each word (a product, a sum, a tanh). To court:
+# Attention: three steps, whatever the length. The RNN: three for each word (a product, a sum, a tanh).
 #
 # **Claim.** Self-attention takes $O(n^2 d)$ operations, a constant number of sequential steps, and connects any two
 # positions by a path of constant length.
@@ -192,8 +194,7 @@ def cost_self_attention(trial):
 # **What would refute it:** a term in $n^2$; a depth or a path that does not grow in a straight line; a factor that
 # depends on the size.
 #
-# **Experiment.** Run the cells along sequences of 3 to 10 words, count and fit as before; ask the tape for depth and
-# path.
+# **Experiment.** Run the cells along sequences of 3 to 10 words, count and fit as before; ask for depth and path.
 
 
 # %%
@@ -234,10 +235,11 @@ def cost_recurrent(trial):
 #
 # ## Convolution
 #
-# A convolution computes each word's new vector from a window of $k$ words around it. No word waits for another. But a
-# signal gets only as far as the window reaches, and to go further one needs another layer on top.
+# A convolution computes each word's new vector from a window of $k$ words around it. (Its weights are called a kernel,
+# too; a second meaning of the word.) No word waits for another. But a word's influence gets only as far as the window
+# reaches, and to go further one needs another layer on top.
 #
-# **Predict.** Kernels of width $k = 3$ look one word to the left and one to the right. How many layers until the first
+# **Predict.** Windows of width $k = 3$ look one word to the left and one to the right. How many layers until the first
 # of 9 words has reached the last? Below, a 1 is put at the first place and 0 everywhere else, and sent through one
 # layer after another. The second stack looks back only, and leaves gaps between the words it looks at: 1 step in the
 # first layer, 3 in the second, 9 in the third. Such a stack is called *dilated*.
@@ -318,8 +320,7 @@ lesson.show(figure, "counts_and_times", "Operations, and the time they take on o
 # ## The table, rebuilt from counts
 
 # %%
-if len(findings) == 3:
-    print(table(("layer", "operations", "sequential", "longest path"), [(k, *v) for k, v in findings.items()]))
+print(table(("layer", "operations", "sequential", "longest path"), [(k, *v) for k, v in findings.items()]))
 
 # %% [markdown]
 # ## Questions to think about
@@ -342,9 +343,8 @@ if len(findings) == 3:
 #
 # ## Exercises
 #
-# `minitransformer exercise bug-scale` hands you an attention that is wrong by a factor;
-# `minitransformer exercise tiled-attention` asks you to do the $n^2$ part without storing $n^2$ numbers (after lesson
-# 9).
+# `minitransformer exercise bug-scale` hides a fault in an attention; `minitransformer exercise tiled-attention` (after
+# lesson 9) asks for the $n^2$ part without storing $n^2$ numbers.
 
 # %% tags=["plumbing"]
 lesson.finish()

@@ -25,8 +25,14 @@ def parts(model):
 def table_of_parts(model):
     """For the screen: each part, how many times, the weights of one, and the share of all together."""
     total = model.num_parameters()
-    rows = [(part.replace("encoder layers: ", ""), f"{times} × {n // times:,}" if times > 1 else f"{n:,}", f"{n / total:.1%}")
-            for part, times, n in count_parts(model)]  # fmt: skip
+    rows = [
+        (
+            part.replace("encoder layers: ", ""),
+            f"{times} × {n // times:,}" if times > 1 else f"{n:,}",
+            f"{n / total:.1%}",
+        )
+        for part, times, n in count_parts(model)
+    ]
     return table(("part", "weights", "share"), [*rows, ("together", f"{total:,}", "")], right=(1, 2))
 
 

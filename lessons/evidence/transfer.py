@@ -16,6 +16,7 @@ from minitransformer.app.language.automaton import Automaton
 from minitransformer.app.language.decision import best_accuracy
 from minitransformer.app.language.grammar import choice, maybe, one_of, seq
 from minitransformer.app.progress import Silent
+from minitransformer.app.tables import table
 from minitransformer.app.tasks.measures import classifier_scores, language_model_loss
 from minitransformer.app.training import Options, train
 from minitransformer.decoding import Cache, Session, generate
@@ -263,10 +264,10 @@ def naive_bayes(documents, labels, others, truth, vocabulary):
     """Accuracy of Naive Bayes on the presence of words, with one imagined entry of each kind added."""
 
     def presence(texts):
-        table = np.zeros((len(texts), vocabulary))
-        for row, ids in zip(table, texts, strict=True):
+        found = np.zeros((len(texts), vocabulary))
+        for row, ids in zip(found, texts, strict=True):
             row[ids] = 1
-        return table
+        return found
 
     x, z, labels = presence(documents), presence(others), np.asarray(labels)
     p = np.array([(x[labels == y].sum(axis=0) + 1) / ((labels == y).sum() + 2) for y in (0, 1)])
@@ -283,11 +284,16 @@ def spread(values):
     return STUDENT[len(values)] * float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 
-def means(found):
-    """found: model → number of labels → accuracies of the seeds. Model → their (mean, half of its interval), each."""
-    return {
-        name: [(np.mean(seeds), spread(seeds)) for seeds in by_labels.values()] for name, by_labels in found.items()
-    }
+def means(pretrained, bayes, scratch):
+    """Model → for each number of labels its mean accuracy at the end, and half of the interval around it."""
+    ours, theirs = ({n: model(n)[:, -1] for n in EPOCHS} for model in (pretrained, scratch))
+    found = {"pretrained": ours, "Naive Bayes": bayes, "from scratch": theirs}
+    return {name: [(np.mean(one[n]), spread(one[n])) for n in EPOCHS] for name, one in found.items()}
+
+
+def table_of_means(ends):
+    rows = [(f"{n:,}", *(f"{one[place][0]:.0%}" for one in ends.values())) for place, n in enumerate(EPOCHS)]
+    return table(("labels", *ends), rows, right=range(4))
 
 
 def check_ahead(trial, what, ours, theirs, least=0.0):

@@ -59,9 +59,9 @@ def labels(numbers, means):
     looks = (style.BLUE, "-", "o", 1), (style.GREY, ":", "s", 1.04), (style.RED, "--", "^", 0.96)
     for (name, found), (colour, dash, mark, shift) in zip(means.items(), looks, strict=True):
         heights, halves = 100 * np.array(found).T
-        places = np.array(numbers) * shift  # side by side, so that no bar hides another
+        places = np.array(list(numbers)) * shift  # side by side, so that no bar hides another
         axes.errorbar(places, heights, halves, color=colour, ls=dash, marker=mark, capsize=3, label=name)
-    axes.set(xscale="log", xlabel="labelled entries", ylabel="% right on unseen entries", xticks=numbers)
+    axes.set(xscale="log", xlabel="labelled entries", ylabel="% right on unseen entries", xticks=list(numbers))
     axes.set_title("What a label is worth, with and without pretraining (means with 95 % intervals)")
     axes.title.set_fontsize(11)
     axes.set_xticks([], minor=True)
