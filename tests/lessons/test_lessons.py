@@ -32,10 +32,6 @@ CLAIMS = [
     "same-kernel", "intensity", "online-softmax", "attention-memory", "fused-head", "race",
 ]  # fmt: skip
 NOT_YET_IN_FORM = [
-    "01_autograd",
-    "02_attention",
-    "03_square_mask",
-    "04_positional_encoding",
     "08_kernels",
     "12_bert",
     "13_translation",
