@@ -133,8 +133,8 @@ def heads_free(trial):
 #
 # ## A task for two eyes
 #
-# Now to what heads *buy*. Six boxes with addresses 0 to 5 hold a coin each, heads or tails, 0 or 1. A question names
-# two addresses; the coins in both are to be told, in this order.
+# Now to what heads *buy*. Six boxes with addresses 0 to 5 hold a coin each, which shows 0 or 1. A question names two
+# addresses; the coins in both are to be told, in this order.
 
 # %%
 boxes, (a, b) = ROWS[37], (FIRST[18], SECOND[18])
@@ -159,9 +159,10 @@ for p in (1.0, 0.7, 0.5, 0.3):
     print(f"p_a = {p:.1f}: {order}; right at best: {first} of 4 first coins, {second} of 4 second coins")
 
 # %% [markdown]
-# Seven of eight, never all. With $p_a > p_b$ the order along the line is 00, 01, 10, 11: the first coin reads 0 0 1 1,
-# and one cut is enough; the second reads 0 1 0 1, and no single cut will do. With $p_a < p_b$ it is the other way
-# round. **A single head has to choose whom it serves.** Two heads need no such choice: one brings $a$, the other $b$.
+# Seven of eight at best, never all. With $p_a > p_b$ the order along the line is 00, 01, 10, 11: the first coin reads 0
+# 0 1 1, and one cut is enough; the second reads 0 1 0 1, and no single cut will do. With $p_a < p_b$ it is the other
+# way round. **A single head has to choose whom it serves.** Two heads need no such choice: one brings $a$, the other
+# $b$.
 #
 # Let us train both kinds, with the same width 16 and the same number of weights: 1 × 16 columns, or 2 × 8.
 
@@ -192,7 +193,7 @@ lesson.show(
 # To put this on trial we need more than "one head did not learn it in 200 steps". The argument with the cut gives it.
 # Say $p_b \le p_a$, so that the second coin is in trouble, and let $g$ be its score of "1" against "0". An answer with
 # score $x$ on the right side costs $\ell(x) = \log(1 + e^{-x})$. The score is linear along the line. If it rises, the
-# case 01 (wants "1") lies left of 10 (wants "0"), and the two cost
+# case 01 (wants "1") lies left of 10 (wants "0"), so $g_{01} \le g_{10}$; as $\ell$ falls, the two cost
 # $\ell(g_{01}) + \ell(-g_{10}) \ge \ell(x) + \ell(-x) \ge 2 \log 2$. If it falls, the same holds for 11 and 00. So the
 # eight answers of the four cases cost at least $2 \log 2$ together, **$\tfrac14 \log 2 \approx 0.173$ an answer, and
 # never are all eight right**. Nothing was assumed about width, weights or training.
