@@ -32,11 +32,7 @@ CLAIMS = [
     "same-kernel", "intensity", "online-softmax", "attention-memory", "fused-head", "race",
 ]  # fmt: skip
 NOT_YET_IN_FORM = [
-    "05_complexity",
-    "06_heads",
-    "07_parameters",
     "08_kernels",
-    "11_transfer",
     "12_bert",
     "13_translation",
 ]
