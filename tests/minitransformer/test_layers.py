@@ -255,7 +255,8 @@ def test_attention_is_what_the_loops_say(backend, causal, cross):
 def test_one_position_alone_is_what_it_is_among_the_others(backend, norm_first, causal, lengths):
     """The last layer asked for one position of each row: values and every gradient as if all had been computed."""
     init = Init(3, "float64")
-    stack = Stack([EncoderLayer(sizes(6, 2, 5, norm_first=norm_first), init=init) for _ in range(2)], 6, init=init)
+    config = sizes(6, 2, 5, norm_first=norm_first)
+    stack = Stack([EncoderLayer(config, init=init) for _ in range(2)], config, init=init)
     positions, options = np.array([4, 2, 0]), {"is_causal": causal, "key_lengths": lengths}
     outcome = []
     for only in (None, positions):
