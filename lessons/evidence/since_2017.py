@@ -1,0 +1,153 @@
+"""What lesson 14 measures: scores of turned queries and keys, weights of the other layout, a cache, gradients by depth.
+
+Rounding of a score. An angle w p is off by u w p (u = eps/2), its sine and cosine by two u more, and turning a pair
+rounds twice: each turned pair is off by at most eps (w p / 2 + 3) of its length. A score is the sum over pairs of two
+such, D products that round once each and are added. Two scores are compared, which doubles it:
+2 eps sum_i (w_i p + 6 + D) |q_i| |k_i|, with p the largest position and |q_i| the length of pair i."""
+
+import numpy as np
+
+import autograd.functional as F
+from autograd import Tensor, no_grad, tape
+from kernels.contract import CONTRACT
+from lessons.evidence.positional_encoding import frequencies
+from minitransformer import LanguageModel, positions
+from minitransformer.decoding.cache import Cache
+
+EPS = np.finfo(np.float64).eps
+SMALL = {"vocab_size": 20, "d_model": 32, "n_heads": 2, "n_layers": 3, "d_ff": 48, "max_len": 2048, "dtype": "float64"}
+
+
+def turned(x, where, interleaved=True):
+    """Rows of x turned by their positions.   x (T, D); where (T)"""
+    return F.rotary(Tensor(x[None, None]), where, interleaved=interleaved).numpy()[0, 0]
+
+
+def score_table(q, k, places):
+    """The score of query q at place t and key k at place s, for all t and s.   → (places, places)"""
+    where = np.arange(places)
+    return turned(np.tile(q, (places, 1)), where) @ turned(np.tile(k, (places, 1)), where).T
+
+
+def spread_along_diagonals(table):
+    """The largest difference of two scores whose places are equally far apart."""
+    return max(np.ptp(np.diagonal(table, offset)) for offset in range(1 - len(table), len(table)))
+
+
+def lengths_of_pairs(x):
+    return np.sqrt(x[..., 0::2] ** 2 + x[..., 1::2] ** 2)
+
+
+def score_bound(q, k, last):
+    """The bound of the module's docstring, for each query and key.   q, k (..., T, D)"""
+    D = q.shape[-1]
+    weights = frequencies(D) * last + 6 + D
+    return 2 * EPS * (lengths_of_pairs(q) * weights) @ lengths_of_pairs(k).swapaxes(-1, -2)
+
+
+def layer_inputs(model, x):
+    """What each attention of the model is given, when the words enter as x (B, T, C)."""
+    for layer in model.base.encoder.layers:
+        yield layer.self_attn, x
+        x = layer(x, is_causal=True)
+
+
+def moved_scores(kind, shift, seed=0):
+    """How far the scores of every layer move when a text begins `shift` words later.
+
+    → for each layer the largest move, in units of the rounding bound, and in units of the largest score"""
+    model = LanguageModel(**SMALL, positions=kind, seed=seed)
+    ids = np.random.default_rng(seed).integers(20, size=(1, 12))
+    moves = []
+    with no_grad():
+        early, late = (model.base.embedding(ids, np.array([start])) for start in (0, shift))
+        pairs = zip(layer_inputs(model, early), layer_inputs(model, early if kind == "rotary" else late), strict=True)
+        for (attention, x), (_, y) in pairs:
+            tables = []
+            for given, start in ((x, 0), (y, shift)):
+                q, k, _ = attention._project(given, 0, 3)
+                ends = [attention._turned(part, np.array([start])).numpy() for part in (q, k)]
+                tables.append(ends[0] @ ends[1].swapaxes(-1, -2))
+            bound = score_bound(q.numpy(), k.numpy(), shift + 12)
+            difference = np.abs(tables[1] - tables[0])
+            moves.append(((difference / bound).max(), difference.max() / np.abs(tables[0]).max()))
+    return moves
+
+
+def halves_beside_each_other(D):
+    """Columns of the half-split layout in the order of the interleaved one: 0, D/2, 1, D/2 + 1, ..."""
+    return np.arange(D).reshape(2, -1).T.ravel()
+
+
+def scores_by_layout(C=24, heads=3, T=10):
+    """Scores of one layer: with weights made for halves, with the same converted to neighbours, and not converted.
+    → three arrays (heads, T, T), and the bound for each entry"""
+    rng = np.random.default_rng(5)
+    x, wq, wk = rng.standard_normal((T, C)), *rng.standard_normal((2, C, C)) / np.sqrt(C)
+
+    def scores(wq, wk, interleaved):
+        q, k = ((x @ w.T).reshape(T, heads, -1).swapaxes(0, 1) for w in (wq, wk))
+        q, k = (np.stack([turned(head, np.arange(T), interleaved) for head in part]) for part in (q, k))
+        return q @ k.swapaxes(1, 2), score_bound(q, k, T)
+
+    converted = [positions.interleaved_rows(w, heads) for w in (wq, wk)]
+    theirs, _ = scores(wq, wk, interleaved=False)
+    ours, bound = scores(*converted, interleaved=True)
+    mixed, _ = scores(wq, wk, interleaved=True)
+    # the projections, products of C terms, are added up in another order by BLAS at most
+    return theirs, ours, mixed, bound * (1 + C)
+
+
+def operations(result, *names):
+    """Operations of these kernels on the tape, forward."""
+    calls = [call for node in tape.functions(result) for call in node.kernels.calls[: node.forward_calls]]
+    return sum(CONTRACT[name].cost(*arguments).flops for name, arguments in calls if name in names)
+
+
+def feed_forward_layer(activation, width, C=48):
+    """A layer without biases, and something for it to read."""
+    model = LanguageModel(vocab_size=5, d_model=C, n_heads=2, n_layers=1, d_ff=width, activation=activation, bias=False)
+    (layer,) = model.base.encoder.layers
+    x = np.random.default_rng(0).standard_normal((7, C)).astype("float32")
+    return model, layer, Tensor(x, requires_grad=True)
+
+
+def cache_and_attention(groups, heads=8, C=64, T=20):
+    """→ bytes of the cache, operations and bytes read of one attention, and its result, with so many key-value heads"""
+    sizes = SMALL | {"d_model": C, "n_heads": heads, "n_kv_heads": groups, "positions": "rotary", "max_len": 64}
+    model, cache = LanguageModel(**sizes), Cache(SMALL["n_layers"], 2, 64)
+    ids = np.random.default_rng(0).integers(20, size=(2, T))
+    with no_grad():
+        model.base(ids, cache=cache)
+    kept = sum(array.array.nbytes for layer in cache.layers for array in layer.own)
+    rng = np.random.default_rng(1)
+    q = Tensor(rng.standard_normal((2, heads, T, C // heads)), requires_grad=True)
+    k, v = (Tensor(rng.standard_normal((2, groups, T, C // heads)), requires_grad=True) for _ in range(2))
+    out = F.attention(q, k, v, is_causal=True)
+    (call,) = [c for n in tape.functions(out) for c in n.kernels.calls[: n.forward_calls] if c[0] == "attention"]
+    cost = CONTRACT["attention"].cost(*call[1])
+    written_out = softmax_by_hand(q.numpy(), *(x.numpy().repeat(heads // groups, axis=1) for x in (k, v)))
+    return kept, cost.flops, cost.bytes_read, np.abs(out.numpy() - written_out).max()
+
+
+def softmax_by_hand(q, k, v):
+    """Causal attention, every head with keys and values of its own."""
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    weights = np.where(np.tril(np.ones(scores.shape[-2:], dtype=bool)), np.exp(scores), 0)
+    return weights / weights.sum(axis=-1, keepdims=True) @ v
+
+
+def gradients_by_depth(norm_first, depths, seeds, C=64):
+    """The size of the gradient of linear1 in the first and in the last layer, at the start of training.
+
+    → (depths, 2), the geometric mean over seeds"""
+    sizes = np.empty((len(depths), len(seeds), 2))
+    for i, depth in enumerate(depths):
+        for j, seed in enumerate(seeds):
+            shape = {"vocab_size": 50, "d_model": C, "n_heads": 4, "n_layers": depth, "d_ff": 2 * C, "max_len": 16}
+            model = LanguageModel(**shape, norm_first=norm_first, seed=seed, dtype="float64")
+            ids = np.random.default_rng(seed).integers(50, size=(4, 17))
+            model.loss(ids[:, :-1], ids[:, 1:]).backward()
+            layers = model.base.encoder.layers
+            sizes[i, j] = [np.linalg.norm(layer.linear1.weight.grad.numpy()) for layer in (layers[0], layers[-1])]
+    return np.exp(np.log(sizes).mean(axis=1))
