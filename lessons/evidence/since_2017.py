@@ -12,6 +12,7 @@ from autograd import Tensor, no_grad, tape
 from kernels.contract import CONTRACT
 from lessons.evidence.positional_encoding import frequencies
 from minitransformer import LanguageModel, positions
+from minitransformer.app.tables import table
 from minitransformer.decoding.cache import Cache
 
 EPS = np.finfo(np.float64).eps
@@ -112,6 +113,40 @@ def feed_forward_layer(activation, width, C=48):
     return model, layer, Tensor(x, requires_grad=True)
 
 
+def plain_and_gated(width):
+    """A plain layer of this width and a gated one of two thirds of it.
+
+    → parameters of both models, operations in the products of both layers, what the fused gated layer does beside"""
+    (plain, layer, x), (gated, other, _) = (
+        feed_forward_layer(name, f) for name, f in (("relu", width), ("swiglu", width * 2 // 3))
+    )
+    apart = other.linear2(F.silu(other.gate(x)) * other.linear1(x))
+    products = operations(layer._feed_forward(x), "linear"), operations(apart, "linear")
+    extra = operations(other._feed_forward(x), "gated_feed_forward") - products[1]
+    return (plain.num_parameters(), gated.num_parameters()), products, extra
+
+
+def gated_biases(width):
+    """How many parameters more the gated layer has when both have biases."""
+    sizes = {"vocab_size": 5, "d_model": 48, "n_heads": 2, "n_layers": 1, "seed": None}
+    plain, gated = (
+        LanguageModel(**sizes, d_ff=f, activation=name) for name, f in (("relu", width), ("swiglu", width * 2 // 3))
+    )
+    return gated.num_parameters() - plain.num_parameters()
+
+
+def rms_of(weight):
+    return lambda x, eps: F.rms_norm(Tensor(x), weight, eps).numpy()
+
+
+def gradient_along(x, weight):
+    """The part of RMS norm's gradient along x, in units of the sum of its parts' sizes."""
+    leaf = Tensor(x, requires_grad=True)
+    F.rms_norm(leaf, weight, 1e-12).backward(np.random.default_rng(3).standard_normal(x.shape))
+    parts = leaf.grad.numpy() * x
+    return np.abs(parts.sum(axis=1)).max() / np.abs(parts).sum(axis=1).max()
+
+
 def cache_and_attention(groups, heads=8, C=64, T=20):
     """→ bytes of the cache, operations and bytes read of one attention, and its result, with so many key-value heads"""
     sizes = SMALL | {"d_model": C, "n_heads": heads, "n_kv_heads": groups, "positions": "rotary", "max_len": 64}
@@ -151,3 +186,9 @@ def gradients_by_depth(norm_first, depths, seeds, C=64):
             layers = model.base.encoder.layers
             sizes[i, j] = [np.linalg.norm(layer.linear1.weight.grad.numpy()) for layer in (layers[0], layers[-1])]
     return np.exp(np.log(sizes).mean(axis=1))
+
+
+def gradient_table(depths, after, before):
+    names = ("layers", "after: first", "after: last", "before: first", "before: last")
+    rows = [(depth, *(f"{n:.3f}" for n in (*a, *b))) for depth, a, b in zip(depths, after, before, strict=True)]
+    return table(names, rows, right=range(5))

@@ -17,6 +17,7 @@ def score_tables(turned, added):
         axes.set(title=title, xlabel="place of the key s")
         figure.colorbar(image, ax=axes, shrink=0.75, label="score")
     both[0].set_ylabel("place of the query t")
+    figure.suptitle("The score of one query and one key, wherever they stand")
     return figure
 
 
@@ -52,9 +53,11 @@ def gradients(depths, after, before):
     for sizes, colour, name in ((after, style.RED, "norm after"), (before, style.BLUE, "norm before")):
         axes.loglog(depths, sizes[:, 0], color=colour, ls="-", marker="o", label=f"{name}, first layer")
         axes.loglog(depths, sizes[:, 1], color=colour, ls="--", marker="s", mfc="white", label=f"{name}, last layer")
-    axes.loglog(depths, before[0, 1] / np.sqrt(depths), color=style.GREY, ls=":", label="falls as 1/√depth")
-    axes.set(xlabel="layers", ylabel="size of the gradient", title="At the start of training", xticks=depths)
+    axes.set(xlabel="layers of the model", ylabel="size of the gradient", xticks=depths, yticks=(0.05, 0.1, 0.2, 0.4))
+    axes.set_title("Gradients before the first step of training")
     axes.set_xticklabels([str(depth) for depth in depths])
+    axes.set_yticklabels(["0.05", "0.1", "0.2", "0.4"])
+    axes.set_ylim(0.04, 0.5)
     axes.minorticks_off()
-    axes.legend(fontsize=8.5)
+    axes.legend(fontsize=8.5, loc="lower left")
     return figure
