@@ -10,7 +10,7 @@ import numpy as np
 import autograd.functional as F
 from autograd import Tensor, no_grad, tape
 from kernels.contract import CONTRACT
-from lessons.evidence.positional_encoding import frequencies
+from lessons.evidence.positional_encoding import frequencies, rotation
 from minitransformer import LanguageModel, positions
 from minitransformer.app.tables import table
 from minitransformer.decoding.cache import Cache
@@ -30,9 +30,18 @@ def score_table(q, k, places):
     return turned(np.tile(q, (places, 1)), where) @ turned(np.tile(k, (places, 1)), where).T
 
 
-def spread_along_diagonals(table):
-    """The largest difference of two scores whose places are equally far apart."""
-    return max(np.ptp(np.diagonal(table, offset)) for offset in range(1 - len(table), len(table)))
+def apart_from_the_matrix(place):
+    """How far the engine's turn is from that of lesson 4's matrix, for some vectors of length 3 to 5 at one place. At
+    place 1,000 an angle is known to 500 eps only, so that some 5e-13 are rounding."""
+    x = np.random.default_rng(2).standard_normal((20, 16))
+    return np.abs(turned(x, np.full(20, place)) - x @ rotation(place, 16)).max()
+
+
+def scores_by_distance(q, k, places):
+    """→ largest difference of two scores at equal distance, its bound, and the range of scores over all distances"""
+    table = score_table(q, k, places)
+    spread = max(np.ptp(np.diagonal(table, offset)) for offset in range(1 - places, places))
+    return spread, score_bound(q[None], k[None], places).max(), np.ptp(table[0])
 
 
 def lengths_of_pairs(x):
@@ -78,6 +87,13 @@ def moved_scores(kind, shift, seed=0):
 def halves_beside_each_other(D):
     """Columns of the half-split layout in the order of the interleaved one: 0, D/2, 1, D/2 + 1, ..."""
     return np.arange(D).reshape(2, -1).T.ravel()
+
+
+def sorted_before_or_after(D):
+    """How far apart it is to sort columns before and after turning. A turn rounds three times, and no number here is
+    larger than 5: up to 15 half units, 2e-15."""
+    x, where, order = np.random.default_rng(4).standard_normal((50, D)), np.arange(50), halves_beside_each_other(D)
+    return np.abs(turned(x, where, False)[:, order] - turned(x[:, order], where, True)).max()
 
 
 def scores_by_layout(C=24, heads=3, T=10):
@@ -135,8 +151,24 @@ def gated_biases(width):
     return gated.num_parameters() - plain.num_parameters()
 
 
-def rms_of(weight):
-    return lambda x, eps: F.rms_norm(Tensor(x), weight, eps).numpy()
+def two_norms(rng, C=32, eps=1e-5):
+    """→ how far RMS norm on centred rows is from layer norm; how far a constant in all columns moves RMS norm, and
+    layer norm, all in units of the largest value; the share of numbers that 8 x and x give in common, bit by bit; the
+    part of the gradient along x. Rows are multiples of 64, so that means of 32 of them and sums are exact; what is left
+    are the roundings of a variance and a root."""
+    x, weight, zero = 64.0 * rng.integers(-50, 50, (100, C)), Tensor(rng.standard_normal(C)), Tensor(np.zeros(C))
+
+    def layer(x):
+        return F.layer_norm(Tensor(x), weight, zero, eps).numpy()
+
+    def rms(x, eps=eps):
+        return F.rms_norm(Tensor(x), weight, eps).numpy()
+
+    top = np.abs(layer(x)).max()
+    apart = np.abs(rms(x - x.mean(axis=1, keepdims=True)) - layer(x)).max() / top
+    moved = [np.abs(norm(x + 640.0) - norm(x)).max() / top for norm in (rms, layer)]
+    equal = (rms(8 * x, 64 * eps) == rms(x)).mean()  # exact in binary: eps grows with the square
+    return apart, *moved, equal, gradient_along(x, weight)
 
 
 def gradient_along(x, weight):
