@@ -2,10 +2,10 @@
 # # 3. The square mask
 #
 # A language model learns by guessing the next word, at every position of a text at once. But the answer
-# stands right beside the question, one position to the right. If attention could look there, the model would
-# learn to copy: a loss of nearly zero, and worthless, since at the moment of writing there is nothing to the
-# right. One triangle of $-\infty$ prevents it. We shall not be content with "hardly any influence"; we want
-# none, down to the last bit.
+# stands right beside the question, one position to the right. If attention could look there, the model
+# would learn to copy: a loss of nearly zero, and worthless, since at the moment of writing there is nothing
+# to the right. One triangle of $-\infty$ prevents it. We shall not be content with "hardly any influence";
+# we want none, down to the last bit.
 #
 # **At the end you can say**
 # - what the mask does to a row of attention weights, and why it has to come *before* the softmax;
@@ -41,13 +41,13 @@ for t in range(len(words) - 1):
 
 # %% [markdown]
 # All questions are put in one go: the model gets the six words and answers everywhere at once. That is what
-# makes training fast. It is also the danger: at position 1 the word *lost*, which has to be guessed, is part
-# of the input.
+# makes training fast. It is also the danger: at position 1 the word *lost*, which has to be guessed, is
+# part of the input.
 #
 # ## A triangle of minus infinity
-# Take the scores that the words of this sentence gave each other in lesson 2. Every score that looks ahead is
-# replaced by $-\infty$; then comes the softmax as always. Since $e^{-\infty} = 0$, such a word gets no weight
-# at all, and it does not enter the sum either.
+# Take the scores that the words of this sentence gave each other in lesson 2. Every score that looks ahead
+# is replaced by $-\infty$; then comes the softmax as always. Since $e^{-\infty} = 0$, such a word gets no
+# weight at all, and it does not enter the sum either.
 #
 # By hand, for *lost* at position 2: it scores *the* 0, *dog* 3, itself 0, and *ball* 3. Without the mask
 # *dog* and *ball* share the weight, 0.45 each. What remains for *dog* when *ball* is out of sight? Compute
@@ -71,13 +71,13 @@ caption = "Blank is exactly zero. What the later words lose is shared by the ear
 lesson.show(figures.sentence(words, softmax(scores), softmax(masked)), "sentence", caption)
 
 # %% [markdown]
-# $20.1 / (20.1 + 1 + 1) = 0.91$. Look at *red*: it was looking for its ball, which lies in the future. Now it
-# spreads its attention evenly over what it can see.
+# $20.1 / (20.1 + 1 + 1) = 0.91$. Look at *red*: it was looking for its ball, which lies in the future. Now
+# it spreads its attention evenly over what it can see.
 #
 # ## Who influences whom?
 # One layer of attention obeys the triangle; does a whole model, with several layers and everything between
-# them? Try it: replace *its* by *my* and see at which positions the guesses change. Which ones do you expect?
-# And which without a mask?
+# them? Try it: replace *its* by *my* and see at which positions the guesses change. Which ones do you
+# expect? And which without a mask?
 
 # %%
 text, other = np.array([[0, 1, 2, 3, 4, 5], [0, 1, 2, 6, 4, 5]])  # word 6 is "my"
@@ -106,8 +106,8 @@ with faults.broken(faults.mask_off):
 #
 # The picture below shows it for models of 1, 2 and 4 layers. Below them are three engines with a mistake in
 # the mask. One of them was found in several student projects: the weights are set to zero *after* the
-# softmax. The forbidden words get no weight there either, so what could be wrong? Look for it before you read
-# on.
+# softmax. The forbidden words get no weight there either, so what could be wrong? Look for it before you
+# read on.
 
 # %%
 sound = {f"{depth} layer{'s'[: depth > 1]}": evidence.language_model_jacobian(depth, 10) for depth in (1, 2, 4)}
@@ -121,16 +121,17 @@ caption = "Above: nothing flows from the future, however deep the model. Below: 
 lesson.show(figures.jacobians(sound, leaking), "jacobians", caption)
 
 # %% [markdown]
-# The mask after the softmax leaks: the values of later words are gone, but their scores are still in the sum
-# that every weight was divided by. The leak is weak, and we shall see below that a model learns to use it.
+# The mask after the softmax leaks: the values of later words are gone, but their scores are still in the
+# sum that every weight was divided by. The leak is weak, and we shall see below that a model learns to use
+# it.
 #
 # ## First trial: no influence from the future
 # **Claim.** Setting the scores of later positions to $-\infty$ makes each position depend on itself and
 # earlier ones only.
 #
-# **What would refute it.** One slope towards a later position that is not exactly 0.0. One bit of an earlier
-# guess that changes when later words do. But also an earlier word without any influence: a model that sees
-# nothing would pass the first two.
+# **What would refute it.** One slope towards a later position that is not exactly 0.0. One bit of an
+# earlier guess that changes when later words do. But also an earlier word without any influence: a model
+# that sees nothing would pass the first two.
 #
 # **Experiment.** Language models with 1 to 4 layers, on every backend there is: NumPy, Numba, and CUDA on a
 # graphics card or in our emulator of one. First all slopes of a short text. Then 130 words: cut the text
@@ -161,8 +162,8 @@ def mask_causal(trial):
 
 
 # %% [markdown]
-# Not one slope towards the future differs from zero, at any depth and on any backend, and every earlier word
-# has its say.
+# Not one slope towards the future differs from zero, at any depth and on any backend, and every earlier
+# word has its say.
 #
 # ## May a position look at itself?
 # In the triangle above the diagonal stays: *dog* may look at *dog*. Some say that it must not, or the model
@@ -185,21 +186,21 @@ caption = "Attention weights of six positions; blank is exactly zero. Without th
 lesson.show(figures.masks(dict(zip(titles, evidence.masks(), strict=True))), "diagonal", caption)
 
 # %% [markdown]
-# So much for the mask. Is it cheating? The word at $t$ is the *last word of the question*; the answer is the
-# word at $t+1$. There is a test that no cheat survives: **noise**. Draw words evenly out of four. Whoever
-# does not know the next word cannot get below a loss of $\ln 4 \approx 1.39$ on average, whatever its weights
-# (Gibbs' inequality). Whoever gets below has looked.
+# So much for the mask. Is it cheating? The word at $t$ is the *last word of the question*; the answer is
+# the word at $t+1$. There is a test that no cheat survives: **noise**. Draw words evenly out of four.
+# Whoever does not know the next word cannot get below a loss of $\ln 4 \approx 1.39$ on average, whatever
+# its weights (Gibbs' inequality). Whoever gets below has looked.
 #
 # ## Second trial: the diagonal
 # **Claim.** The mask hides the diagonal too: a position may not attend to itself.
 #
-# **What would establish the opposite.** First, that such a mask leaves a row with nothing to look at. Second,
-# that seeing oneself is no cheating: nothing of the word to be guessed enters.
+# **What would establish the opposite.** First, that such a mask leaves a row with nothing to look at.
+# Second, that seeing oneself is no cheating: nothing of the word to be guessed enters.
 #
 # **Experiment.** Count the weights. Then train four models on noise: one with the mask as it is, one with a
 # mask that begins a column too late, one with the mask after the softmax, and one whose targets are *not
-# shifted*, so that the word to guess is the input itself. Which ones will get below $\ln 4$? For the trained
-# sound model, put every possible word at $t+1$, and see whether a bit of the guess at $t$ changes.
+# shifted*, so that the word to guess is the input itself. Which ones will get below $\ln 4$? For the
+# trained sound model, put every possible word at $t+1$, and see whether a bit of the guess at $t$ changes.
 
 
 # %%
@@ -241,10 +242,10 @@ def mask_diagonal(trial):
 
 # %% [markdown]
 # Refuted: the sound model sees itself at every position and never gets below $\ln 4$. Hiding the diagonal
-# would cost information and gain no honesty. The intuition behind the claim fits another arrangement, targets
-# that are *not shifted*: there the input is the answer, and copying it is cheating indeed. (The two models
-# that peek stop near $\frac{1}{8}\ln 4 = 0.17$, for an honest reason: the last of their eight targets stands
-# behind the end of the input, where even they cannot look.)
+# would cost information and gain no honesty. The intuition behind the claim fits another arrangement,
+# targets that are *not shifted*: there the input is the answer, and copying it is cheating indeed. (The two
+# models that peek stop near $\frac{1}{8}\ln 4 = 0.17$, for an honest reason: the last of their eight
+# targets stands behind the end of the input, where even they cannot look.)
 #
 # ## Third trial: the translator's two views
 # A translator has two halves. The *encoder* reads the whole source sentence; all of it is known, so nothing
@@ -312,16 +313,16 @@ def decoder_mask(trial):
 # 4. You are given a trained model and no source code. How would you find out whether it peeks?
 #
 # ## Further reading
-# - A. Vaswani and others, *Attention Is All You Need* (2017), section 3.2.3: the three uses of attention in a
-#   translator.
+# - A. Vaswani and others, *Attention Is All You Need* (2017), section 3.2.3: the three uses of attention in
+#   a translator.
 # - A. Radford and others, *Improving Language Understanding by Generative Pre-Training* (2018): the decoder
 #   alone, with this mask, as a language model.
 # - A. Rush and others, *The Annotated Transformer* (2018): the same mask, in PyTorch, with a picture of the
 #   triangle.
 #
 # ## Exercises
-# `minitransformer exercise causal-mask` and `padding-mask` belong to this lesson; `bug-mask` hides one of the
-# mistakes above.
+# `minitransformer exercise causal-mask` and `padding-mask` belong to this lesson; `bug-mask` hides one of
+# the mistakes above.
 
 # %%
 lesson.finish()
