@@ -94,7 +94,7 @@ def _rotary(B: int, H: int, T: int, D: int, repeats: int) -> Case:
 
 LLAMA_STEP = replace(
     LLAMA, vocab_size=32000, d_model=512, n_heads=8, n_kv_heads=2, n_layers=4, d_ff=1376, max_len=256,
-    rotary_base=10000.0, tie_weights=False,
+    rotary_base=10000.0,
 )  # fmt: skip
 
 _CASES = [
