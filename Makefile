@@ -12,7 +12,7 @@ help:
 	@echo "make book          renders lessons, claims and kernels into build/book"
 	@echo "make test          the test suite"
 	@echo "make test-slow     the tests that take minutes: whole lessons, mutation scores, every access checked"
-	@echo "make test-oracles  the tests against PyTorch, and the CUDA files against NVIDIA's compiler (no GPU needed)"
+	@echo "make test-oracles  the tests against PyTorch and others, and the CUDA files against NVIDIA's compiler (no GPU needed)"
 	@echo "make test-models   the tests with real models from \$$MINITRANSFORMER_MODELS"
 	@echo "make test-browser  opens every page of the book in Chromium"
 	@echo "make check         lint, format and types"
@@ -33,7 +33,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.oracles: $(VENV)/.installed
 	@echo "installing PyTorch, NVIDIA's compiler and others as oracles ..."
-	@$(PIP) torch==2.13.0 tokenizers==0.23.3 gguf==0.19.0 'cupy-cuda13x==14.2.0; sys_platform == "linux"' \
+	@$(PIP) torch==2.13.0 tokenizers==0.23.3 transformers==5.23.0 gguf==0.19.0 'cupy-cuda13x==14.2.0; sys_platform == "linux"' \
 		'nvidia-cuda-nvrtc==13.4.92; sys_platform == "linux"'
 	@touch $@
 

@@ -159,6 +159,15 @@ def test_dropout_without_a_seed_of_its_own_resumes_too(tmp_path):
     assert digest(parts.state_dict()) == digest(whole.state_dict())
 
 
+def test_a_model_of_todays_parts_resumes_too(tmp_path):
+    parts = {"norm": "rms", "activation": "swiglu", "positions": "rotary", "n_kv_heads": 1, "bias": False,
+             "head_bias": False, "norm_first": True}  # fmt: skip
+    whole, _ = tiny_run(tmp_path / "whole", steps=9, model=tiny_model(**parts))
+    tiny_run(tmp_path / "halved", steps=4, model=tiny_model(**parts))
+    halved, _ = tiny_run(tmp_path / "halved", steps=9, model=tiny_model(**parts))
+    assert digest(halved.state_dict()) == digest(whole.state_dict())
+
+
 def test_evaluating_and_saving_change_nothing(tmp_path):
     ends = {
         digest(tiny_run(folder, steps=9, **options)[0].state_dict())
