@@ -88,6 +88,9 @@ class Config:
         False, "the head uses the words' embedding as its weight",
         "LanguageModel", "Bert", "Translator", flags="--tie-weights",
     )  # fmt: skip
+    deep_heads: bool = _choice(
+        False, "a dense layer below each head, as BERT was published", "Bert", flags="--deep-heads"
+    )
     share_embedding: bool = _choice(
         False, "one embedding for both languages, of one vocabulary", "Translator", flags="--share-embedding"
     )
