@@ -30,6 +30,7 @@ CLAIMS = [
     "degenerate", "no-repeat",
     "reverse-mode", "gradcheck-strict", "backward-cost",  # the engine's own, lessons 1 and 8
     "same-kernel", "intensity", "online-softmax", "attention-memory", "fused-head", "race",
+    "rotary-relative", "rotary-layout", "rms-enough", "gate-count", "kv-heads", "norm-place",
 ]  # fmt: skip
 NOT_YET_IN_FORM = [
     "08_kernels",
