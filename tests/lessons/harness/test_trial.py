@@ -152,6 +152,29 @@ def test_a_broken_engine_draws_no_figure(python, write_lesson, tmp_path):
     assert (tmp_path / "build" / "lessons" / "01_sky.png").read_bytes() == before
 
 
+SHOW = "figure, axes = plt.subplots()\nlesson.show(figure, 'sky', 'A sky.')\nprint('below it')"
+
+
+def test_a_figure_outside_of_a_trial_is_kept_with_its_line(python, write_lesson, tmp_path):
+    script = write_lesson(GOOD, more=SHOW)
+    result = run(python, script, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "-> build/lessons/01_sky.png: A sky." in result.stdout.replace("\\", "/")
+    ((line, figure),) = [part for part in record(tmp_path)["output"] if isinstance(part[1], dict)]
+    assert figure == {"figure": "01_sky.png", "caption": "A sky."}
+    assert script.read_text().splitlines()[line - 1].startswith("lesson.show(")
+    texts = [text for _, text in record(tmp_path)["output"] if isinstance(text, str)]
+    assert any(text.startswith("below it") for text in texts) and not any("->" in text for text in texts)
+    assert (tmp_path / "build" / "lessons" / "01_sky.png").stat().st_size > 0
+
+
+def test_a_figure_outside_of_a_trial_is_silent_on_a_broken_engine(python, write_lesson, tmp_path):
+    said = run(python, write_lesson(GOOD, more=SHOW), tmp_path, "--break", "repainted").stdout
+    assert "->" not in said and not (tmp_path / "build" / "lessons" / "01_sky.png").exists()
+    inside = run(python, write_lesson("lesson.show(plt.figure(), 'sky', 'A sky.')\n" + GOOD), tmp_path)
+    assert inside.returncode == 0 and inside.stdout.count("->") == 1, "not again when the trial runs on a broken one"
+
+
 def test_what_is_remembered_does_not_outlive_its_engine(python, write_lesson, tmp_path):
     """A sound training run is made once; one on a broken engine is neither taken from it nor left behind."""
     setup = "look = lesson.remember(lambda: (looks.append(lesson.control), world.colour)[1])"
