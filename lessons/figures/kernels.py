@@ -18,7 +18,7 @@ def last_digits(steps):
         axes.bar_label(bars, [f"{share:.0f} %" if share >= 0.5 else "" for share in shares], padding=2, fontsize=9)
     count = next(iter(steps.values())).size
     axes.set(xlabel="distance from NumPy's number, in steps of the last binary digit", ylabel="per cent of the numbers")
-    axes.set(title=f"The same softmax on other tiers: {count:,} numbers", xticks=range(most + 1)
+    axes.set(title=f"The same softmax on other tiers: {count:,} numbers", xticks=range(most + 1))
     axes.legend(title="compared with NumPy")
     return figure
 
