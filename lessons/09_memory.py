@@ -233,10 +233,9 @@ def attention_memory(trial):
 
 
 # %% [markdown]
-# Each time the text doubles, the red squares are four times as high; the blue dots, from $T = 1{,}024$ on, twice (before
-# that, the number of copies of $dq$ still grows). That slope is the whole
-# difference between a context of a few thousand words and one of a few hundred thousand. And time? Three versions of
-# the same forward pass on this machine:
+# Each time the text doubles, the red squares are four times as high. The blue dots are twice as high from $T = 1{,}024$
+# on (before that, the number of copies of $dq$ still grows). That slope is the whole difference between a context of a
+# few thousand words and one of a few hundred thousand. And time? Three versions of the same forward pass:
 
 # %%
 print(evidence.ladder(tiled_attention))

@@ -69,7 +69,9 @@ def test_a_figure_between_outputs_stands_between_them():
     source = '# %%\nprint("one")\nlesson.show(figure, "x", "A sky.")\nprint("two")\nprint("three")\n'
     shown = [[2, "one\n"], [3, {"figure": "01_x.png", "caption": "A sky."}], [4, "two\n"], [5, "three\n"]]
     page = cells.page(source, {"claims": [], "output": shown})
-    order = [page.index(part) for part in ("output\n\none\n", "/figures/01_x.png", r"A sky\.", "output\n\ntwo\nthree\n")]
+    order = [
+        page.index(part) for part in ("output\n\none\n", "/figures/01_x.png", r"A sky\.", "output\n\ntwo\nthree\n")
+    ]
     assert order == sorted(order)
 
 
