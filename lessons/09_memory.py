@@ -19,7 +19,6 @@
 # %% tags=["plumbing"]
 import numpy as np
 
-import autograd.functional as F
 import kernels
 from lessons import faults
 from lessons.evidence import memory as evidence
@@ -39,9 +38,8 @@ NAIVE, TILED = evidence.NAIVE, evidence.TILED
 # In between stand $T^2$ scores. At four bytes a number:
 
 # %%
-rows = []
-for T in (256, 1024, 4096, 16384):
-    rows.append((f"{T:,}", f"{4 * T * 64 / 1e6:.2f} MB", f"{4 * T * T / 1e6:,.1f} MB"))
+lengths = (256, 1024, 4096, 16384)
+rows = [(f"{T:,}", f"{4 * T * 64 / 1e6:.2f} MB", f"{4 * T * T / 1e6:,.1f} MB") for T in lengths]
 print(table(("words", "the result", "the scores"), rows, right=(0, 1, 2)))
 
 # %% [markdown]
@@ -53,13 +51,14 @@ print(table(("words", "the result", "the scores"), rows, right=(0, 1, 2)))
 print(f"{peak_bytes(evidence.forward_and_backward(NAIVE, 1024)) / 1e6:.1f} MB, measured")
 
 # %% [markdown]
-# More than four squares. (`peak_bytes` asks Python for the most memory that arrays held at any one time.)
+# More than four squares. With 12 layers of 12 heads and a batch of 8 texts, multiply by 1,152. (`peak_bytes` asks
+# Python for the most memory that arrays held at any one time.)
 #
 # ## One obstacle
 #
 # We would like to take the keys in portions, use each portion and forget it. For a plain sum that is easy. But softmax
-# divides by the sum of *all* exponentials, and subtracts the *largest* of all scores before (lesson 8 showed why). Both
-# are known only at the end. So it seems that all scores have to be there at once.
+# divides by the sum of *all* exponentials, and subtracts the *largest* of all scores before (lesson 8 showed why: else
+# $e^{1003}$ overflows). Both are known only at the end. So it seems that all scores have to be there at once.
 #
 # Here is the way out, by hand. Three scores arrive one after the other: 1, then 3, then 2. With each comes a value: 10,
 # 20, 30. We keep three numbers, all *relative to the largest score so far*, $m$:
@@ -88,8 +87,11 @@ print(f"all at once: {weights @ [10, 20, 30]:.4f}")
 # The last row agrees with the softmax that had all three scores at once. Look at the second row: the score 3 arrived,
 # and the factor 0.1353 = $e^{1-3}$ shrank what was there. (The first factor is 0: nothing was there yet.) This is the
 # **online softmax**.
+# Notice what is *not* kept: the scores 1 and 3, once they were used. Three numbers are enough, however long the text.
 #
-# The same for many queries at once, and for scores that come in tiles instead of one by one:
+# The same for many queries at once, and for scores that come in tiles instead of one by one. `m` and `l` now hold one
+# number for each query, `a` one row. `exp` can be exchanged, for a reason that you will see soon. **What do you
+# expect** if the three scores come all at once, one by one, or in another order?
 
 
 # %%
@@ -120,9 +122,10 @@ for cut in ([[0, 1, 2]], [[0], [1], [2]], [[2, 0], [1]]):
 
 # %% [markdown]
 # ## Attention in tiles
-#
-# Now attention is easy. A block of queries meets one block of keys after the other. Each time there is one small tile
-# of scores, which is used and forgotten.
+# Now attention is easy. A block of 128 queries meets one block of 128 keys after the other. Each time there is one
+# small tile of scores, $128 \times 128$, which is used and forgotten. The outer loop goes down the queries, the inner
+# one along the keys; the inner one is the online softmax. At its end $a / l$ is the result, and $m + \ln l$ is kept for
+# later: it is the logarithm of the sum of all exponentials, or lse for short.
 
 
 # %%
@@ -175,10 +178,8 @@ def online_softmax(trial):
     for name, far in off.items():
         text = f"scores between -300 and 300 that {name}: off by {far:.0e} ({allowed:.0e} allowed)"
         trial.check(far <= allowed, f"{kernels.current().name}: {text}")
-    return (
-        "proved",
-        f"{tries} cuttings equal to the last bit in powers of two; the engine is off by {max(off.values()):.0e}",
-    )
+    furthest = max(off.values())
+    return "proved", f"{tries} cuttings equal to the last bit in powers of two; the engine is off by {furthest:.0e}"
 
 
 # %% [markdown]
@@ -192,15 +193,25 @@ print(excerpt("cpu/attention.py", "            seen = max(0", "            if dr
 print(excerpt("gpu/attention.cu", "            // all scores -inf", "            for (int c = 0; c < L::C; c += 4)"))
 
 # %% [markdown]
-# The backward pass needs the weights once more. It does not store them either: it saves one number for each query,
-# $\mathrm{lse} = m + \ln l$, and computes each tile of weights again as $e^{x - \mathrm{lse}}$. To compute twice is
-# cheaper than to fetch from memory what was computed once.
+# (`-inf` is the score of a hidden key; its exponential is 0. In CUDA, several threads share a row of the tile, so they
+# first exchange their sums: that is what `__shfl_xor_sync` does.)
+#
+# The backward pass needs the weights once more. They are not stored for it either. A weight is
+# $e^{x} / \sum e^{x} = e^{x - \mathrm{lse}}$, so one number for each query, the lse, is enough to compute any tile of
+# weights again. That is more arithmetic: five products of matrices for each pair of tiles, where four would do with
+# stored weights. It is faster all the same, because to compute twice is cheaper than to fetch from memory what was
+# computed once.
 #
 # ## Claim: memory grows with $T$, not with $T^2$
+# **Predict it.** What must exist at the same time in a forward and backward pass over a long text?
 #
-# **Predict it.** What must exist at the same time in a forward and backward pass? The result and its lse; the three
-# gradients; while $dq$ is being added up by several tasks, up to 8 copies of it. And for each thread two tiles and a
-# row, whatever the length is. For long texts that makes $4\,(12\,TD + T)$ bytes. Nothing in it has $T^2$.
+# | | numbers |
+# |---|---|
+# | the result and its lse | $TD + T$ |
+# | the gradients $dk$ and $dv$ | $2\,TD$ |
+# | $dq$, which 8 tasks add up, each in an array of its own, and their sum | $9\,TD$ |
+#
+# And for each thread two tiles and a row, whatever the length is. Nothing here has $T^2$.
 #
 # **What would refute it.** More bytes at any length than predicted.
 #
@@ -226,8 +237,6 @@ def attention_memory(trial):
     naive = [peak_bytes(evidence.forward_and_backward(NAIVE, T)) for T in lengths]
     seen = sum(bytes_ >= 4 * T * T for T, bytes_ in zip(lengths, naive, strict=True))
     trial.check(seen == len(lengths), f"step by step, the squares are seen at {seen} of {len(lengths)} lengths")
-    T, factor = lengths[-1], naive[-1] / tiled[-1]
-    trial.note(f"step by step it is {naive[-1] / 1e6:.0f} MB at T = {T:,}: {factor:.0f} times as much")
     trial.show(figures.memory(lengths, naive, tiled, predicted), "memory", "The blue dots: what was predicted.")
     return "proved", f"{tiled[-1] / 1e6:.1f} MB at T = {T:,} as predicted, {naive[-1] / 1e6:.0f} MB step by step"
 
@@ -241,17 +250,17 @@ def attention_memory(trial):
 print(evidence.ladder(tiled_attention))
 
 # %% [markdown]
-# Tiles by themselves save memory. Compiled, they save time as well, because what is done to a tile happens while it is
-# still in the cache.
+# Tiles by themselves save memory, but a loop in Python is slow. Compiled, they save time as well, because what is done
+# to a tile happens while it is still in the cache. (Times are shown, never checked: they depend on the machine and on
+# what else it does. Bytes do not.)
 #
 # ## The head that never sees its logits
 #
 # The last layer of a language model has the same trouble: $N$ positions times $V$ words of logits, only to be turned
 # into one number, the loss. With 2,048 positions and 50,001 words they take 410 MB, and their gradient as much again.
-#
-# The way out is the same. Take a chunk of rows: logits, loss, gradient, both products of the backward pass; then forget
-# the chunk. It works because the gradient of the mean loss by the logits is known on the spot: softmax minus one at the
-# right word, divided by $N$.
+# The way out is the same: work on a part, use it, forget it. Take a chunk of rows: logits, loss, gradient, both
+# products of the backward pass; then forget the chunk. It works because the gradient of the mean loss by the logits is
+# known on the spot: softmax minus one at the right word, divided by $N$.
 
 
 # %%
@@ -271,13 +280,9 @@ def head_by_chunks(x, weight, bias, targets, rows=64):
     return loss, dx, dweight, dbias
 
 
-def one_after_the_other(x, weight, bias, targets, **options):
-    return F.cross_entropy(F.linear(x, weight, bias), targets, **options)
-
-
 leaves, targets = evidence.head_inputs(512, 32, 1000, "float64")
 chunked = head_by_chunks(*(leaf.numpy() for leaf in leaves), targets)
-usual = evidence.loss_and_gradients(one_after_the_other, leaves, targets)
+usual = evidence.loss_and_gradients(evidence.one_after_the_other, leaves, targets)
 for name, a, b in zip(("loss", "dx", "dweight", "dbias"), chunked, usual, strict=True):
     print(f"{name:8} differs by {np.abs(a - b).max():.0e} at most")
 
@@ -300,28 +305,28 @@ for name, a, b in zip(("loss", "dx", "dweight", "dbias"), chunked, usual, strict
     controls=[faults.logits_whole, faults.gradients_off],
 )
 def fused_head(trial):
-    C, V, sizes = 64, 8192, (1024, 2048, 4096, 8192) if lesson.full else (1024, 2048, 4096)
-    fused, whole, predicted = [], [], []
-    with kernels.use(TILED):
-        beyond, of, largest = evidence.heads_apart(F.linear_cross_entropy, one_after_the_other)
-        text = f"{beyond} of {of:,} numbers differ by more than rounding can explain"
-        trial.check(beyond == 0, f"{text} (0 expected; largest difference {largest:.0e})")
-        for N in sizes:
-            bytes_, more = evidence.predicted_head(N, C, V)
-            predicted.append(bytes_)
-            fused.append(evidence.head_peak(F.linear_cross_entropy, N, C, V))
-            text = f"{fused[-1] / 1e6:.1f} MB, {bytes_ / 1e6:.1f} predicted, at most {more / 1e6:.1f} more for rows"
-            trial.check(bytes_ <= fused[-1] <= bytes_ + more, f"N = {N:,}: {text}")
-            whole.append(evidence.head_peak(one_after_the_other, N, C, V))
-            text = f"{whole[-1] / 1e6:.1f} MB, with {4 * N * V / 1e6:.1f} of logits"
-            trial.check(whole[-1] >= 4 * N * V, f"N = {N:,}, one after the other: {text}")
-    trial.show(figures.head(sizes, fused, whole, predicted, V), "head", "Once the buffer is full, the curve is flat.")
-    saved = f"{fused[-1] / 1e6:.0f} MB instead of {whole[-1] / 1e6:.0f} MB at N = {sizes[-1]:,}"
+    beyond, of, largest = evidence.heads_apart()
+    text = f"{beyond} of {of:,} numbers differ by more than rounding can explain"
+    trial.check(beyond == 0, f"{text} (0 expected; largest difference {largest:.0e})")
+    peaks = []
+    for peak in evidence.head_peaks((1024, 2048, 4096, 8192) if lesson.full else (1024, 2048, 4096)):
+        peaks.append(peak)
+        text = f"{peak.fused / 1e6:.1f} MB, {peak.predicted / 1e6:.1f} predicted, at most {peak.more / 1e6:.1f} more"
+        trial.check(peak.predicted <= peak.fused <= peak.predicted + peak.more, f"N = {peak.N:,}: {text} for rows")
+        text = f"{peak.whole / 1e6:.1f} MB, with {peak.logits / 1e6:.1f} of logits"
+        trial.check(peak.whole >= peak.logits, f"N = {peak.N:,}, one after the other: {text}")
+    trial.show(figures.head(peaks, evidence.V), "head", "Once the buffer is full, the curve is flat.")
+    saved = f"{peak.fused / 1e6:.0f} MB instead of {peak.whole / 1e6:.0f} MB at N = {peak.N:,}"
     return "proved", f"off by {largest:.0e}, within rounding; {saved}"
 
 
 # %% [markdown]
-# Nothing is lost, and the memory stops growing once the buffer is full; only the gradients themselves go on.
+# Nothing is lost, and the memory stops growing once the buffer is full. The whole lesson rests on one observation: a
+# large table that is only needed *on the way* to something small need never exist. When you meet the next one, ask what
+# must be remembered of a part once it has been used.
+#
+# What is left to learn is how many threads can work on one tile at the same time without stepping on each other's toes.
+# That is lesson 10.
 #
 # ## Questions to think about
 # 1. The maximum $m$ protects against overflow. Would the online softmax still be right without it, on scores that are

@@ -2,11 +2,13 @@
 of attention and of the head, beside what was predicted; how far rounding may take two heads apart."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numba
 import numpy as np
 
+import autograd.functional as F
 import kernels
 from autograd import Tensor
 from kernels import Dropout, Mask
@@ -137,7 +139,9 @@ def ladder(tiled_attention: Callable, T: int = 1024, D: int = 64) -> str:
     return table((f"forward, T = {T:,}, D = {D}", "time", "arrays"), rows, right=(1, 2))
 
 
-# the head
+# the head: C numbers a position, V words
+
+C, V = 64, 8192
 
 
 def head_inputs(N: int, C: int, V: int, dtype: str) -> tuple[list[Tensor], np.ndarray]:
@@ -169,25 +173,51 @@ def head_allowances(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, targets
     return relative * (1 + size), *(relative * g for g in gradients)
 
 
-def heads_apart(one: Callable, other: Callable) -> tuple[int, int, float]:
-    """How many numbers of two heads differ by more than rounding can explain, of how many; the largest difference."""
+def one_after_the_other(x: Tensor, weight: Tensor, bias: Tensor, targets: np.ndarray, **options) -> Tensor:
+    return F.cross_entropy(F.linear(x, weight, bias), targets, **options)
+
+
+def heads_apart() -> tuple[int, int, float]:
+    """How many numbers of the fused head and of its two parts, one after the other, differ by more than rounding can
+    explain; of how many; and the largest difference."""
     leaves, targets = head_inputs(301, 33, 1009, "float64")
-    results = [loss_and_gradients(function, leaves, targets) for function in (one, other)]
+    with kernels.use(TILED):
+        ways = F.linear_cross_entropy, one_after_the_other
+        results = [loss_and_gradients(function, leaves, targets) for function in ways]
     apart = [np.abs(a - b) for a, b in zip(*results, strict=True)]
     allowed = head_allowances(*(leaf.numpy() for leaf in leaves), targets)
     beyond = sum(int((a > b).sum()) for a, b in zip(apart, allowed, strict=True))
     return beyond, sum(a.size for a in apart), max(a.max() for a in apart)
 
 
-def head_peak(function: Callable, N: int, C: int, V: int) -> int:
-    leaves, targets = head_inputs(N, C, V, "float32")
-    return peak_bytes(lambda: loss_and_gradients(function, leaves, targets))
-
-
-def predicted_head(N: int, C: int, V: int) -> tuple[int, int]:
+def predicted_head(N: int) -> tuple[int, int]:
     """Bytes of the buffer, of the partial sums of dx for its rows, and of the gradients; and how many more are allowed:
     a few numbers for each row of the buffer and block of words, and for each position. V is a power of two here, so
     that no block of words needs padding."""
     rows = min(N, head.BUFFER_BYTES // (4 * V))
     bytes_ = 4 * (rows * V + rows * head.PARTIALS * C + N * C + V * C + V)
     return bytes_, 4 * rows * (C + 8 * head.PARTIALS) + 32 * N + PYTHON
+
+
+class HeadPeak(NamedTuple):
+    """Bytes of arrays at their peak in a training step with N positions."""
+
+    N: int
+    fused: int
+    predicted: int
+    more: int  # allowed beside what was predicted
+    whole: int  # one after the other
+    logits: int
+
+
+def head_peaks(sizes: tuple[int, ...]) -> Iterator[HeadPeak]:
+    """One measurement after the other, so that a trial stops at the first that is wrong."""
+
+    def peak(function, leaves, targets):
+        return peak_bytes(lambda: loss_and_gradients(function, leaves, targets))
+
+    for N in sizes:
+        with kernels.use(TILED):
+            given = head_inputs(N, C, V, "float32")
+            fused, whole = peak(F.linear_cross_entropy, *given), peak(one_after_the_other, *given)
+        yield HeadPeak(N, fused, *predicted_head(N), whole, 4 * N * V)

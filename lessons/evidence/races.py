@@ -9,6 +9,25 @@ import kernels
 from kernels import Dropout, Mask, emulator
 from kernels.cuda import launcher
 
+# three kernels in which threads touch memory in some way that is worth a look
+LINES = """#include "common.cuh"
+
+// y = 2 x for a matrix, a thread a number; neighbouring threads are neighbours in a row.   y, x (n, n)
+extern "C" __global__ void along_rows(real* y, const real* x, long long n) {
+    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n * n) y[i] = 2 * x[i];
+}
+
+// The same, but neighbouring threads are neighbours in a column.
+extern "C" __global__ void along_columns(real* y, const real* x, long long n) {
+    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n * n) y[i % n * n + i / n] = 2 * x[i % n * n + i / n];
+}
+
+// The last thread reads what is not there.   y, x (64): one block of 64 threads
+extern "C" __global__ void one_too_far(real* y, const real* x) { y[threadIdx.x] = x[threadIdx.x + 1]; }
+"""
+
 
 def line_of(source: str, mark: str) -> int:
     """The number of the first line that holds this mark."""
@@ -72,3 +91,17 @@ def watched_attention() -> emulator.Report:
     with emulator.checked() as report:
         kernels.backend("emulated").attention(q, q, q, Mask(is_causal=True), 0.2, Dropout())
     return report
+
+
+def lines_as_expected(file: Path, n: int = 64) -> tuple[bool, str]:
+    """Along rows, 32 numbers share a line, for reading and for writing; along columns, none do."""
+    rows, columns = (lines_touched(file, kernel, n) for kernel in ("along_rows", "along_columns"))
+    text = f"{2 * n * n:,} numbers read or written: {rows:,} lines along rows (32 numbers share one, "
+    text += f"{2 * n * n * 4 // 128} expected), {columns:,} along columns ({2 * n * n:,} expected)"
+    return rows == 2 * n * n * 4 // 128 and columns == 2 * n * n, text
+
+
+def attention_reads_no_line_in_vain() -> tuple[bool, str]:
+    counted = watched_attention().launches[0]
+    text = f"{counted.load_lines} lines read, {counted.load_lines_ideal} needed for the bytes"
+    return counted.load_lines == counted.load_lines_ideal, f"the engine's attention, no fault found: {text}"

@@ -45,13 +45,17 @@ def memory(lengths, naive, tiled, predicted):
     return figure
 
 
-def head(sizes, fused, whole, predicted, V):
-    """Bytes at their peak, one number for each number of positions; V words"""
+def head(peaks, V):
+    """peaks: for each number N of positions, bytes: fused, predicted, whole, logits; V words"""
     figure, axes = plt.subplots()
-    axes.plot(sizes, np.array(whole) / 1e6, color=style.RED, ls="--", marker="s", label="linear, then cross-entropy")
-    axes.plot(sizes, 4 * V * np.array(sizes) / 1e6, color=style.GREY, ls=":", label="the logits alone, 4 N V bytes")
-    axes.plot(sizes, np.array(fused) / 1e6, color=style.BLUE, ls="none", marker="o", label="in chunks, measured")
-    axes.plot(sizes, np.array(predicted) / 1e6, color=style.GREY, ls="-", lw=1.2, label="in chunks, predicted")
+    sizes = [peak.N for peak in peaks]
+    for name, colour, looks, label in (
+        ("whole", style.RED, {"ls": "--", "marker": "s"}, "linear, then cross-entropy"),
+        ("logits", style.GREY, {"ls": ":"}, "the logits alone, 4 N V bytes"),
+        ("fused", style.BLUE, {"ls": "none", "marker": "o"}, "in chunks, measured"),
+        ("predicted", style.GREY, {"ls": "-", "lw": 1.2}, "in chunks, predicted"),
+    ):
+        axes.plot(sizes, [getattr(peak, name) / 1e6 for peak in peaks], color=colour, label=label, **looks)
     axes.set(xlabel="positions in a batch, N", ylabel="megabytes of arrays at their peak")
     axes.set(title=f"Memory of the last layer and its loss ({V:,} words, with gradients)")
     axes.set(xticks=sizes, xticklabels=[f"{N:,}" for N in sizes], ylim=(0, None))
