@@ -141,9 +141,8 @@ def tiled_attention(q, k, v, scale, block=evidence.BLOCK, online=OnlineSoftmax):
     return out, lse
 
 
-q, k, v = evidence.drawn(1024)
 expected, _ = evidence.forward(NAIVE, 1024)()
-ours, _ = tiled_attention(q[0, 0], k[0, 0], v[0, 0], 64**-0.5)
+ours, _ = tiled_attention(*(x[0, 0] for x in evidence.drawn(1024)), 64**-0.5)
 print(f"largest difference from attention step by step: {np.abs(ours - expected[0, 0]).max():.0e} (float32)")
 lesson.show(figures.tiles(8, 27), "tiles", "T = 1,024 in tiles of 128: one part in 64 exists at a time.")
 
