@@ -51,7 +51,8 @@ print(table(("words", "the result", "the scores"), rows, right=(0, 1, 2)))
 print(f"{peak_bytes(evidence.forward_and_backward(NAIVE, 1024)) / 1e6:.1f} MB, measured")
 
 # %% [markdown]
-# More than four squares. With 12 layers of 12 heads and a batch of 8 texts, multiply by 1,152. (`peak_bytes` asks
+# More than four squares. A layer does this for all heads and texts at once: for 12 heads
+# and 8 texts, multiply by 96. (`peak_bytes` asks
 # Python for the most memory that arrays held at any one time.)
 #
 # ## One obstacle
@@ -122,6 +123,7 @@ for cut in ([[0, 1, 2]], [[0], [1], [2]], [[2, 0], [1]]):
 
 # %% [markdown]
 # ## Attention in tiles
+#
 # Now attention is easy. A block of 128 queries meets one block of 128 keys after the other. Each time there is one
 # small tile of scores, $128 \times 128$, which is used and forgotten. The outer loop goes down the queries, the inner
 # one along the keys; the inner one is the online softmax. At its end $a / l$ is the result, and $m + \ln l$ is kept for
@@ -202,6 +204,7 @@ print(excerpt("gpu/attention.cu", "            // all scores -inf", "           
 # computed once.
 #
 # ## Claim: memory grows with $T$, not with $T^2$
+#
 # **Predict it.** What must exist at the same time in a forward and backward pass over a long text?
 #
 # | | numbers |

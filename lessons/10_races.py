@@ -81,6 +81,7 @@ for order in sorted(set(itertools.permutations("AABB"))):
 # comes first.
 #
 # ## Sixty-four threads and a tile
+#
 # Four words for what follows. On a graphics card, 32 threads that take their steps together are a **warp**; several
 # warps that share a piece of fast memory are a **block**; a kernel is run by many blocks, which know nothing of each
 # other. **Shared memory** is where tiles (lesson 9) live: fast, small, and open to every thread of its block.

@@ -8,58 +8,109 @@ from collections.abc import Callable
 import numpy as np
 
 from autograd import Tensor, no_grad
-from minitransformer import Bert
+from minitransformer import Bert, LanguageModel
 from minitransformer.app.data import BERT_SPECIALS, BertBatches, WordTokenizer
-from minitransformer.app.language import reviews, split_sentences
+from minitransformer.app.language import reviews, right_context, split_sentences
 from minitransformer.optim import Adam, clip_grad_norm, warmup_cosine
 
 # the language of tools
 
+language = right_context(tools=8, exceptions=20)
+TOOL = language.position  # where the word in question stands
+listed = list(language.sentences())  # each sentence (a tuple of words) with its probability
+tokenizer = WordTokenizer(language.vocabulary(), split="spaces", extra_specials=BERT_SPECIALS)
+CLS, SEP, MASK = (tokenizer.special(name) for name in BERT_SPECIALS)
+every_sentence = np.array([tokenizer.encode_pieces(words) for words, _ in listed])  # (1536, 10)
+probability = np.array([p for _, p in listed])
+SIZES = {"d_model": 32, "n_heads": 4, "n_layers": 2, "d_ff": 64, "max_len": 12, "norm_first": True}
 
-def entropies(listed: list, tool: int) -> tuple[float, float]:
-    """E[-ln P(tool | words before)] and E[-ln P(tool | all other words)], as sums over all sentences of the language.
-    `listed` has each sentence (a tuple of words) with its probability; `tool` is the place of the word in question."""
+
+def entropies() -> tuple[float, float]:
+    """E[-ln P(tool | words before)] and E[-ln P(tool | all other words)], as sums over all sentences."""
     before, with_tool, around = Counter(), Counter(), Counter()
     for words, p in listed:
-        before[words[:tool]] += p
-        with_tool[words[: tool + 1]] += p
-        around[words[:tool], words[tool + 1 :]] += p
-    one_sided = math.fsum(p * math.log(before[words[:tool]] / with_tool[words[: tool + 1]]) for words, p in listed)
-    two_sided = math.fsum(p * math.log(around[words[:tool], words[tool + 1 :]] / p) for words, p in listed)
+        before[words[:TOOL]] += p
+        with_tool[words[: TOOL + 1]] += p
+        around[words[:TOOL], words[TOOL + 1 :]] += p
+    one_sided = math.fsum(p * math.log(before[words[:TOOL]] / with_tool[words[: TOOL + 1]]) for words, p in listed)
+    two_sided = math.fsum(p * math.log(around[words[:TOOL], words[TOOL + 1 :]] / p) for words, p in listed)
     return one_sided, two_sided
 
 
-def rounding_of_entropies(listed: list) -> float:
-    """The entropies are sums of that many terms below 1 in size, each with a few roundings."""
-    return len(listed) * 4 * np.finfo(float).eps
+def entropies_agree(one_sided: float, two_sided: float) -> tuple[bool, str]:
+    """With ln 8, and with what the language's automaton says. They are sums of 1,536 terms below 1 in size, each with a
+    few roundings."""
+    off = max(abs(one_sided - math.log(8)), abs(two_sided - language.masked_entropy()))
+    text = f"entropy of the tool: ln 8 = {one_sided:.4f} from the left, {two_sided:.4f} from both sides"
+    return off < len(listed) * 4 * np.finfo(float).eps, f"{text}, {off:.0e} off the automaton's figures"
 
 
 # rows with the same beginning may differ in the last bits of float32, 1e-6 or so after a few layers
 SINGLE = 1e-5
 
 
-def expected_loss(logits: np.ndarray, answers: np.ndarray, probability: np.ndarray) -> float:
-    """E[-ln q(answer)] over the whole language, in double precision.   logits (n, V); answers, probability (n)"""
+def left_to_right(sentences: np.ndarray) -> np.ndarray:
+    """<sos> and all words but the last: what the language model reads.   (B, 10) → (B, 10)"""
+    return np.hstack([np.full((len(sentences), 1), tokenizer.sos), sentences[:, :-1]])
+
+
+def with_hidden(sentences: np.ndarray, places) -> np.ndarray:
+    """[CLS] sentence [SEP] with one word of each row hidden.   (B, 10) → (B, 12)"""
+    rows, hidden = np.arange(len(sentences)), sentences.copy()
+    hidden[rows, places] = MASK
+    return np.pad(hidden, ((0, 0), (1, 1)), constant_values=((0, 0), (CLS, SEP)))
+
+
+def causal_logits(model: LanguageModel, sentences: np.ndarray) -> np.ndarray:
+    """What it says at the tool.   (B, 10) → (B, V)"""
+    with no_grad():
+        return model(left_to_right(sentences)).numpy()[:, TOOL]
+
+
+def masked_logits(model: Bert, sentences: np.ndarray) -> np.ndarray:
+    """What it says at the hidden tool.   (B, 10) → (B, V)"""
+    ids = with_hidden(sentences, TOOL)
+    with no_grad():
+        return model(ids, np.zeros_like(ids))[0].numpy()[:, TOOL + 1]
+
+
+def expected_loss(logits: np.ndarray) -> float:
+    """E[-ln q(tool)] over the whole language, in double precision.   logits (1536, V)"""
     scores = logits.astype("float64")
     log_q = scores - scores.max(axis=1, keepdims=True)
     log_q -= np.log(np.exp(log_q).sum(axis=1, keepdims=True))
-    return float(-probability @ log_q[np.arange(len(log_q)), answers])
+    return float(-probability @ log_q[np.arange(len(log_q)), every_sentence[:, TOOL]])
 
 
-def fit(model, loss_of: Callable, batches: np.ndarray, look: Callable, lr: float = 1e-2) -> list[tuple[int, float]]:
-    """Trains on one batch a step; returns what `look` saw, ten times on the way."""
-    steps = len(batches)
+def fit(kind: type, loss_of: Callable, logits: Callable, steps: int, rows: int = 64, lr: float = 1e-2) -> tuple:
+    """Trains a model of this kind on fresh sentences. Returns it, and ten times on the way its exact loss."""
+    drawn = [tokenizer.encode_pieces(words) for words in language.sample(steps * rows, seed=1)]
+    model = kind(tokenizer.vocab_size, **SIZES)
     optimizer, factor = Adam(model.parameters(), lr=lr), warmup_cosine(steps // 10, steps, floor=0.02)
-    seen = [(0, look())]
-    for step, batch in enumerate(batches, start=1):
+    seen = [(0, expected_loss(logits(model, every_sentence)))]
+    for step, batch in enumerate(np.array(drawn).reshape(steps, rows, -1), start=1):
         optimizer.lr = lr * factor(step)
-        loss_of(batch, np.random.default_rng(step)).backward()
+        loss_of(model, batch, np.random.default_rng(step)).backward()
         clip_grad_norm(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
         if step % (steps // 10) == 0:
-            seen.append((step, look()))
-    return seen
+            seen.append((step, expected_loss(logits(model, every_sentence))))
+    return model, seen
+
+
+def first_guesses(model, logits: Callable, sentence: np.ndarray) -> str:
+    """The three likeliest words at the tool.   sentence (1, 10)"""
+    q = np.exp(logits(model, sentence)[0].astype(float))
+    return ", ".join(f"{tokenizer.piece(int(i))} {q[i] / q.sum():.0%}" for i in np.argsort(-q)[:3])
+
+
+def moved_by_endings(model, logits: Callable) -> tuple[int, int]:
+    """How many answers at the tool change in any bit when the endings of the sentences are exchanged; of how many."""
+    other = every_sentence.copy()
+    other[:, TOOL + 1 :] = every_sentence[::-1, TOOL + 1 :]  # the same beginnings, foreign endings
+    moved = (logits(model, every_sentence) != logits(model, other)).any(axis=1)
+    return int(moved.sum()), int((every_sentence != other).any(axis=1).sum())
 
 
 # reviews of books

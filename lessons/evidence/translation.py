@@ -2,6 +2,7 @@
 its two trials, each with what was seen in words."""
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -155,6 +156,11 @@ def right(run: Run, rows) -> np.ndarray:
     """Which translations of the test's sentences are right, word for word."""
     pairs = zip(rows, run.corpus.test, strict=True)
     return np.array([run.corpus.french.decode(row) == french for row, (_, french) in pairs])
+
+
+def changed_by_padding(run: Run, columns: int = 5) -> int:
+    """How many translations change when so many columns of padding are added to the sources."""
+    return sum(a != b for a, b in zip(translate(run), translate(run, padding=columns), strict=True))
 
 
 def by_beam(run: Run, beams: int) -> int:
@@ -359,3 +365,17 @@ def right_words_forbidden(sound: list[Run]) -> Check:
     )
     text = f"of {len(sound) * sum(twice)} sentences that need a word twice the sound model gets {kept} right, {left}"
     return left == 0 < kept, f"{text} under the rule (0 expected)"
+
+
+# sentences that people wrote
+
+
+def on_real_sentences(folder: Path) -> Iterator[str]:
+    """A larger model learns short sentences that people wrote, and two sick siblings beside it; what each says."""
+    corpus = real_corpus(folder)
+    for fault in (SOUND, LATE, LEAKED):
+        run = train(corpus, fault, REAL, 0)
+        result = score(run)
+        yield f"{fault}: loss {result.loss:.2f}, BLEU {result.bleu:.1f}, stutter {result.stutter:.1%}"
+        for line in ("I am a student.", "I have a red car.", "My brother likes pizza.", "The fridge is full of food."):
+            yield f"  {line:30}{in_french(run, line)}"

@@ -55,9 +55,9 @@ def reading(words):
         widest = max(widest, x)
         for up, text in ((0.48, "word"), (1.5, "+ position"), (2.2, "+ segment")):
             axes.text(-0.5, y + up, text, ha="right", va="center", fontsize=9.5, color=style.GREY)
-    axes.set(xlim=(-6.2, widest), ylim=(-6.4, 2.8))
+    axes.set(xlim=(-6.2, widest), ylim=(-6.0, 2.8))
     axes.set_title(
-        "What BERT reads: two sentences A and B. Dark boxes were chosen, and it must say\nwhich word stood there",
+        "What BERT reads: two sentences A and B. Dark boxes were chosen:\nthe model must say which word stood there",
         fontsize=11,
     )
     axes.axis("off")
