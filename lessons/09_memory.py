@@ -38,8 +38,7 @@ NAIVE, TILED = evidence.NAIVE, evidence.TILED
 # In between stand $T^2$ scores. At four bytes a number:
 
 # %%
-lengths = (256, 1024, 4096, 16384)
-rows = [(f"{T:,}", f"{4 * T * 64 / 1e6:.2f} MB", f"{4 * T * T / 1e6:,.1f} MB") for T in lengths]
+rows = [(f"{T:,}", f"{4 * T * 64 / 1e6:.2f} MB", f"{4 * T * T / 1e6:,.1f} MB") for T in (256, 1024, 4096, 16384)]
 print(table(("words", "the result", "the scores"), rows, right=(0, 1, 2)))
 
 # %% [markdown]
@@ -51,9 +50,8 @@ print(table(("words", "the result", "the scores"), rows, right=(0, 1, 2)))
 print(f"{peak_bytes(evidence.forward_and_backward(NAIVE, 1024)) / 1e6:.1f} MB, measured")
 
 # %% [markdown]
-# More than four squares. A layer does this for all heads and texts at once: for 12 heads
-# and 8 texts, multiply by 96. (`peak_bytes` asks
-# Python for the most memory that arrays held at any one time.)
+# More than four squares. A layer does this for all heads and texts at once: for 12 heads and 8 texts, multiply by 96.
+# (`peak_bytes` asks Python for the most memory that arrays held at any one time.)
 #
 # ## One obstacle
 #
@@ -253,14 +251,13 @@ print(evidence.ladder(tiled_attention))
 
 # %% [markdown]
 # Tiles by themselves save memory, but a loop in Python is slow. Compiled, they save time as well, because what is done
-# to a tile happens while it is still in the cache. (Times are shown, never checked: they depend on the machine and on
-# what else it does. Bytes do not.)
+# to a tile happens while it is still in the cache.
 #
 # ## The head that never sees its logits
 #
 # The last layer of a language model has the same trouble: $N$ positions times $V$ words of logits, only to be turned
 # into one number, the loss. With 2,048 positions and 50,001 words they take 410 MB, and their gradient as much again.
-# The way out is the same: work on a part, use it, forget it. Take a chunk of rows: logits, loss, gradient, both
+# The way out is the same. Take a chunk of rows: logits, loss, gradient, both
 # products of the backward pass; then forget the chunk. It works because the gradient of the mean loss by the logits is
 # known on the spot: softmax minus one at the right word, divided by $N$.
 
