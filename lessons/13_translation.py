@@ -103,7 +103,8 @@ lesson.show(figures.alignment(weights, *example), "alignment", "Where the decode
 
 # %% [markdown]
 # It translates. In the picture, each row is a word about to be written and shows where the decoder looks in the English
-# sentence. It has found out by itself that *voiture* comes from *car*, one place further right, and *rouge* from *red*.
+# sentence. It has found out by itself that *voiture* comes from *car* and *rouge* from *red*, although they change
+# places. Look at *ma* and *une*: they glance at *cow* and *car* as well, because the noun decides their gender.
 #
 # ## Now break it
 #

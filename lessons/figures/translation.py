@@ -14,7 +14,7 @@ def alignment(weights, source, target):
         picture = axis.imshow(matrix, cmap="Greys", vmin=0, vmax=1, aspect="auto")
         axis.set_xticks(range(len(source.split()) + 1), [*source.split(), "<end>"], rotation=60, ha="right")
         axis.set_yticks(range(len(target.split()) + 1), [*target.split(), "<end>"])
-        axis.set(title=f"{fault}", xlabel="looks at")
+        axis.set(title="sound model" if fault == "sound" else fault, xlabel="looks at")
     axes[0].set_ylabel("word about to be written")
     figure.colorbar(picture, ax=axes, shrink=0.8, label="weight of attention")
     figure.suptitle("Where a decoder looks while it writes", fontsize=12)
