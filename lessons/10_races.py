@@ -75,7 +75,8 @@ for order in sorted(set(itertools.permutations("AABB"))):
 # | 3 | writes 0 + 1 | | 1 |
 # | 4 | | writes 0 + 1 | 1 |
 #
-# B still believes in the 0 that it read, and A's work is lost. No line of the program is wrong; the order is.
+# B still believes in the 0 that it read, and A's work is lost. No line of the program is wrong; the order is. (It
+# happens in every language with threads, wherever what looks like one step, `counter += 1`, is really two.)
 #
 # **A race** is just this: two threads touch the same place in memory, at least one of them writes, and nothing says who
 # comes first.
@@ -86,9 +87,9 @@ for order in sorted(set(itertools.permutations("AABB"))):
 # warps that share a piece of fast memory are a **block**; a kernel is run by many blocks, which know nothing of each
 # other. **Shared memory** is where tiles (lesson 9) live: fast, small, and open to every thread of its block.
 #
-# Here is a small job of that kind.
-# Each thread owns one number of a tile, and replaces it by the mean of itself and its right neighbour. (The last one
-# has no neighbour and takes itself.) By hand, for the four numbers 8, 4, 2, 6: the means are 6, 3, 4, 6.
+# Here is a small job of that kind. Each thread owns one number of a tile, and replaces it by the mean of itself and its
+# right neighbour. (The last one has no neighbour and takes itself.) By hand, for the four numbers 8, 4, 2, 6: the means
+# are 6, 3, 4, 6.
 #
 # In the version with a **barrier**, each thread stops between reading and writing until all threads have read:
 
@@ -114,8 +115,9 @@ def run(tile, order, barrier):
     threads, waiting = [smooth_thread(t, tile, barrier) for t in range(len(tile))], list(order)
     while waiting:
         met = []
-        for tile.thread in waiting:
-            met += [tile.thread] if next(threads[tile.thread], None) == "barrier" else []
+        for t in waiting:
+            tile.thread = t
+            met += [t] if next(threads[t], None) == "barrier" else []
         waiting = met
         tile.barrier()
     return tile

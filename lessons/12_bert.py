@@ -38,9 +38,9 @@ listed, TOOL = evidence.listed, evidence.TOOL  # all sentences with their probab
 # %% [markdown]
 # ## A sentence with a hole
 #
-# The engine has a small language for this lesson. Somebody takes one of eight tools; four words later we hear what for.
-# Everybody takes every tool equally often. Four times out of five the purpose is the tool's own; else it is drawn at
-# random. Three of its sentences:
+# The engine has a small language for this lesson. Somebody takes one of eight tools; a few words later we hear what
+# for. Everybody takes every tool equally often. Four times out of five the purpose is the tool's own; else it is drawn
+# at random. Three of its sentences:
 
 # %%
 print(*(" ".join(words) for words in evidence.language.sample(3, seed=1)), sep="\n")
@@ -104,9 +104,9 @@ for name, ids in (("causal", evidence.left_to_right(one)), ("masked", evidence.w
     print(f"{name} model reads:", *(evidence.tokenizer.piece(int(token)) for token in ids[0]))
 
 # %% [markdown]
-# The causal model is asked for a word at *every* position, and at each it sees only what stands to its left. So it
-# learns from all ten words of a sentence at once. The masked one sees everything but the hidden word, and learns from
-# that one only. As code, the two losses:
+# The causal model is asked for a word at *every* position, and at each it sees only what stands to its left: when it
+# has to name the tool, it has seen `<sos> anna took the`. So it learns from all ten words of a sentence at once. The
+# masked one sees everything but the hidden word, and learns from that one only. As code, the two losses:
 
 
 # %%
