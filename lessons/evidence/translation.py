@@ -328,7 +328,7 @@ def write(runs: list[Run], once: bool) -> Written:
 
 
 def percent(shares) -> str:
-    return f"{100 * np.mean(shares):.0f} %"
+    return f"{round(100 * np.mean(shares))} %"  # a whole number: no "-0"
 
 
 def more_than_by_chance(freely: Written, once: Written) -> Check:

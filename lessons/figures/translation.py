@@ -23,10 +23,11 @@ def alignment(weights, source, target):
 
 def faults(curves, rights, stutters):
     """curves: fault → losses; rights, stutters: for each fault the share of sentences, and of words"""
-    figure, (left, side) = plt.subplots(1, 2, figsize=(10, 4.2), width_ratios=(1.15, 1))
+    figure, (left, side) = plt.subplots(1, 2, figsize=(8.8, 4.5), width_ratios=(1.1, 1))
     for (fault, losses), colour, dash in zip(curves.items(), style.COLOURS, style.DASHES, strict=True):
         left.semilogy(losses, color=colour, linestyle=dash, label=fault)
     left.set(xlabel="training step", ylabel="training loss, nats a word", title="What the training shows")
+    left.set_yticks([0.01, 0.1, 1], ["0.01", "0.1", "1"])
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=3)
     places = np.arange(len(curves))[::-1]
     for shift, values, label, looks in (
@@ -48,7 +49,9 @@ def careless(losses):
         for number, curve in enumerate(starts):
             name = None if number else f"{label}, {len(starts)} starts"
             axes.semilogy(curve, dash, color=colour, lw=1.4, label=name)
-    axes.set(xlabel="training step", ylabel="training loss, nats a word", title="A high constant rate, and no limit")
+    axes.set(xlabel="training step", ylabel="training loss, nats a word", ylim=(0.3, None))
+    axes.set(title="Careless training: a high constant learning rate, no limit on the steps")
+    axes.set_yticks([1, 10], ["1", "10"])
     axes.tick_params(axis="y", which="minor", labelleft=False)
     axes.legend()
     return figure
@@ -63,7 +66,7 @@ def words(written):
         middle = places + (0.2 if side == "other" else -0.2)
         bars = axes.bar(middle, heights, 0.38, color=colour, hatch=hatch, label=f"of {label} sentence")
         axes.bar_label(bars, fmt="%.0f", padding=2, fontsize=9)
-    names = [f"{fault.replace(' after ', chr(10) + 'after ')}\n{how}" for fault, how in written]
+    names = [f"{fault}\n{how}".replace(" after ", "\nafter ") for fault, how in written]
     axes.set_xticks(places, names, fontsize=9)
     axes.set(ylabel="words found, per cent", ylim=(0, 125))
     axes.set(title="How many words of a right translation are among twelve words written")
