@@ -112,6 +112,8 @@ class Lesson:
             print(f"{self.name}: {error}", file=sys.stderr)
             sys.exit(2)
         style.apply(notebook=NOTEBOOK)
+        if not NOTEBOOK:
+            sys.excepthook = self._last_words
         self.transcript: Transcript | None = None
         if self.broken is None and not NOTEBOOK:
             self.options = {"backend": kernels.current().name, "full": self.full}
@@ -119,6 +121,13 @@ class Lesson:
             self.key = claims.sources_key(Path(file), **self.options)
             sys.stdout = self.transcript = Transcript(file, sys.stdout)  # type: ignore[assignment]
             self._write(finished=False)
+
+    def _last_words(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        """Whoever presses Ctrl-C knows where: one line says what it means."""
+        if issubclass(kind, KeyboardInterrupt):
+            print(f"\nstopped: {self.name} is not finished", file=sys.stderr)
+        else:
+            sys.__excepthook__(kind, error, trace)
 
     def _write(self, finished: bool) -> None:
         """The record so far: a lesson that stops half-way must not leave an older run's verdicts standing."""

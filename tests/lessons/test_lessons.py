@@ -31,17 +31,6 @@ CLAIMS = [
     "reverse-mode", "gradcheck-strict", "backward-cost",  # the engine's own, lessons 1 and 8 to 10
     "same-kernel", "intensity", "online-softmax", "attention-memory", "fused-head", "race",
 ]  # fmt: skip
-NOT_YET_IN_FORM = [
-    "01_autograd",
-    "02_attention",
-    "03_square_mask",
-    "04_positional_encoding",
-    "05_complexity",
-    "06_heads",
-    "07_parameters",
-    "11_transfer",
-]
-IN_FORM = [script for script in SCRIPTS if script.stem not in NOT_YET_IN_FORM]
 BROKEN_FOR_REAL = SCRIPTS[:5]  # those that are quick: one control each is run by hand, for its exit code
 
 
@@ -125,14 +114,10 @@ def first_results(source: str) -> list[int]:
     return [call.lineno for call in calls if ast.unparse(call.func) in ("print", "lesson.show")]
 
 
-@pytest.mark.parametrize("script", IN_FORM, ids=lambda script: script.stem)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_a_lesson_has_its_form(script):
     """Read first and run second: about half of it is prose, and something is seen soon."""
     assert missing_form(script.read_text(encoding="utf-8")) == []
-
-
-def test_only_lessons_that_exist_wait_for_their_form():
-    assert set(NOT_YET_IN_FORM) <= {script.stem for script in SCRIPTS}
 
 
 IN_GOOD_FORM = """# %% [markdown]

@@ -94,7 +94,8 @@ def test_an_interrupted_claim_is_not_finished_and_not_failed(python, write_lesso
     script = write_lesson(GOOD if control else "stop()", **({"control": control} if control else {}))
     stop = "def stop():\n    raise KeyboardInterrupt"
     script.write_text(script.read_text().replace('print("before any trial")', stop))
-    assert run(python, script, tmp_path).returncode != 0
+    result = run(python, script, tmp_path)
+    assert result.returncode != 0 and result.stderr == "\nstopped: 01_tiny is not finished\n"
     assert record(tmp_path)["claims"] == [] and not record(tmp_path)["finished"]
     (lesson,) = json.loads((tmp_path / "build" / "claims.json").read_text())["lessons"]
     assert lesson["state"] == "not finished"
