@@ -312,9 +312,9 @@ if COMPILES:
     print(evidence.watched_attention().table())
 
 # %% [markdown]
-# On a card, that read would have returned some number or other. (In the table, attention's lines are used to 64 %, not
-# to 100. That comes from its writes: eight threads write 32 neighbouring bytes, a quarter of a line, which is the
-# smallest piece that memory takes.)
+# On a card, that read would have returned some number or other. (In the table, under *coalescing*, attention's lines
+# are used to 64 %, not to 100. That comes from its writes: eight threads write 32 neighbouring bytes, a quarter of a
+# line, which is the smallest piece that memory takes.)
 #
 # That is the way of three lessons. The specification says what is right. Counting says what it must cost. Tiles and one
 # small identity about exponentials get there. And watching, not luck, says that it is sound.
