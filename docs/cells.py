@@ -43,10 +43,10 @@ def page(source: str, record: dict[str, Any]) -> str:
         code = _fenced(cell.text, "{code-block} python")
         parts.append(_folded(PLUMBING, [code]) if cell.plumbing else code)
         claims = [claim for claim in record["claims"] if cell.first <= claim["line"] <= cell.last]
-        if claims:
-            parts += map(verdict, claims)
-        else:
-            parts += _outputs([part for line, part in record["output"] if cell.first <= line <= cell.last])
+        tried = {claim["line"] for claim in claims}  # what a trial prints is told by its box
+        output = [(line, part) for line, part in record["output"] if cell.first <= line <= cell.last]
+        parts += _outputs([part for line, part in output if line not in tried or isinstance(part, dict)])
+        parts += map(verdict, claims)
     return "\n\n".join(parts) + "\n"
 
 

@@ -63,6 +63,9 @@ def test_output_stands_below_the_cell_that_printed_it_and_a_verdict_below_its_tr
     order = [page.index(part) for part in ('print("hello")', "\nhello\n", "@lesson.trial", "(claim-sky)=", "/figures/")]
     assert order == sorted(order)
     assert "sky: It is blue." not in page, "a trial's output is told by its box"
+    shown = [[9, "a word\n"], [11, "sky: It is blue.\n"], [11, {"figure": "01_dusk.png", "caption": "Dusk."}]]
+    page = cells.page(SOURCE.replace('print("hello")', "x = 1"), a_record() | {"output": shown})
+    assert "01_dusk.png" in page and "sky: It is blue." not in page, "a figure of its cell is not lost"
 
 
 def test_a_figure_between_outputs_stands_between_them():
