@@ -1,5 +1,5 @@
-"""Exercises with a judge. One file holds one exercise: the text, the body to fill in, hints, two right answers, the wrong
-answers that the judge must reject, and the inputs it tries.
+"""Exercises with a judge. One file holds one exercise: the text, the body to fill in, hints, two right answers, the
+wrong answers that the judge must reject, and the inputs it tries.
 
     exercise.py   what an exercise is, and how its file is read        catalogue.py   all of them, by track
     worker.py     runs a student's code apart from everything          sandbox.py     starts workers, and ends them

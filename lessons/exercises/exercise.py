@@ -6,11 +6,11 @@ The file's docstring is the text that students get (its first line, a heading, i
     STUB                              what students fill in
     HINTS                             three, each giving away a little more
     SOLUTION, ANOTHER                 two right answers that differ in method; the first is commented
-    WRONG                             name → edit(...) or code(...): answers that the judge must reject, with the reason
+    WRONG                             name → edit(...) or code(...): what the judge must reject, with the reason
     cases()                           the inputs, from small to large
     expected(*arguments)              what a right answer gives, computed in another way than by SOLUTION
 and, where needed,
-    forward(*arguments)               the function whose gradient is asked for, of Tensors; then `expected` is not needed
+    forward(*arguments)               instead of `expected`: the function, of Tensors, whose gradient is asked for
     RESULTS                           names of the results, when there are several
     KIND                              "python" (if not given), "numba" or "cuda"
     ALLOWED                           packages that answers may import beside NumPy
@@ -46,8 +46,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A wrong answer. Either `tell`, a sentence for whoever gets the same numbers, or `says`, a word that the judge's own
-    explanation must contain."""
+    """A wrong answer. Either `tell`, a sentence for whoever gets the same numbers, or `says`, a word that the judge's
+    own explanation must contain."""
 
     edits: tuple[tuple[str, str], ...] = ()
     text: str = ""

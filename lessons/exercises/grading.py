@@ -35,7 +35,7 @@ def submissions(folder: Path, among: Sequence[Exercise]) -> list[Submission]:
     found = [Submission(s.name, e, s / e.file) for s in students for e in among if (s / e.file).is_file()]
     if not found:
         raise UserError(
-            f"{folder}: no answers there; expected are files like {folder}/STUDENT/{among[0].file}, one subfolder a student"
+            f"{folder}: no answers there; expected are files like {folder}/STUDENT/{among[0].file}, a folder a student"
         )
     return found
 

@@ -242,10 +242,10 @@ def _raised(exercise: Exercise, case: Case, answer: Answer) -> Verdict:
 
 _CUDA = {
     "race": _RACE["cuda"],
-    "divergent barrier": "Every thread of a block must reach the same __syncthreads: take it out of the branch or loop.",
+    "divergent barrier": "Every thread of a block must reach the same __syncthreads: take it out of the branch.",
     "missing lane": "Every lane that the mask names must take part in the shuffle: take it out of the branch or loop.",
-    "out of bounds": "An index leaves its array. The last block has more threads than there is work: test the index first.",
-    "uninitialised read": "Shared memory is read before it was written: a barrier is missing, or part of it is never filled.",
+    "out of bounds": "An index leaves its array. Where there are more threads than work, test the index first.",
+    "uninitialised read": "Shared memory is read before it was written: a barrier, or a part of it, is missing.",
     "write to const": "An input is written to.",
     "LaunchError": "Keep the name and the parameters of the kernel as they are in the file that you were given.",
 }

@@ -175,9 +175,9 @@ def _error(error: BaseException, path: Path, source: str) -> dict[str, Any]:
     number = 0
     if isinstance(error, SyntaxError):
         number = error.lineno or 0
-    for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename == str(path) and frame.lineno:
-            number = frame.lineno
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == str(path):
+            number = line
     code = lines[number - 1].strip() if 0 < number <= len(lines) else ""
     return {"error": type(error).__name__, "text": str(error)[:1500], "line": number, "code": code}
 
@@ -232,7 +232,7 @@ def _fence(folder: str, allowed: tuple[str, ...]) -> None:
                 return
             real = os.path.realpath(os.fsdecode(path))
             if real.startswith(SECRET) and not real.startswith(libraries):
-                raise ImportError(f"{os.path.relpath(real, HOUSE)} is not at hand in this exercise")
+                raise PermissionError(f"{os.path.relpath(real, HOUSE)} is not at hand in this exercise")
             if real.startswith("/proc/"):
                 raise PermissionError(f"{real} cannot be read here")
             if (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and not inside(path):

@@ -12,6 +12,7 @@ from lessons.exercises.judge import Judge
 from lessons.exercises.sandbox import Sandbox
 
 BODY = "def matmul_gradient(dy, x, w):\n    "
+WRITE = "try: os.write(fd, {})\n        except OSError: pass"
 RIGHT = "return dy @ w, dy.T @ x\n"
 
 
@@ -100,8 +101,8 @@ def test_our_solution_cannot_be_read(verdict):
         "import numpy as np; np.allclose = np.array_equal = lambda *a, **k: True",
         "import builtins; builtins.all = lambda *a: True",
         "import sys; sys.modules['lessons.exercises.worker'].encoded = lambda value, depth=0: None",
-        "import os\n    for fd in range(3, 1000):\n        try: os.write(fd, b'{\"result\": null}\\n')\n        except OSError: pass",
-        "import os\n    for fd in range(3, 1000):\n        try: os.write(fd, bytes(100))\n        except OSError: pass",
+        "import os\n    for fd in range(3, 1000):\n        " + WRITE.format("b'{\"result\": null}\\n'"),
+        "import os\n    for fd in range(3, 1000):\n        " + WRITE.format("bytes(100)"),
     ],
 )
 def test_patching_what_is_in_reach_changes_no_verdict(verdict, patch):
