@@ -100,7 +100,8 @@ def number(value: Any) -> str:
 
 
 def show(value: Any) -> str:
-    return np.array2string(np.asarray(value), precision=4, suppress_small=True, threshold=40, max_line_width=100)
+    text = np.array2string(np.asarray(value), precision=4, suppress_small=True, threshold=40, max_line_width=100)
+    return "\n".join(line for line in text.splitlines() if line.strip())
 
 
 def describe(value: Any) -> str:

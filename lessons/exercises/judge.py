@@ -3,7 +3,6 @@ likely mistake where it is recognised."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,7 +39,7 @@ class Judge:
     def __init__(self, sandbox: Sandbox, **limits: int):
         self.sandbox, self.limits = sandbox, limits
         self._cases: dict[str, tuple[list[Case], list[Any]]] = {}
-        self._known: dict[tuple[str, int], list[tuple[str, Any]]] = {}
+        self._known: dict[str, list[tuple[str, dict[int, Any]]]] = {}
 
     def judge(self, exercise: Exercise, source: str) -> Verdict:
         cases, _ = self._inputs(exercise)
@@ -86,29 +85,25 @@ class Judge:
     ) -> Verdict:
         cases, wanted = self._inputs(exercise)
         outcome = self._run(exercise, source, numbers, plain)
+        given = dict(zip(numbers, outcome.answers, strict=False))
         for place, n in enumerate(numbers):
-            if place < len(outcome.answers):
-                verdict = self._one(exercise, n, cases[n], wanted[n], outcome.answers[place], compiled)
-                if verdict is not None and place and not verdict.mistake:
-                    same = _unmoved(
-                        outcome.answers[place - 1], outcome.answers[place], wanted[numbers[place - 1]], wanted[n]
-                    )
-                    verdict = replace(verdict, mistake=same)
-            else:
-                verdict = _ended(outcome, cases[n])
-            if verdict is not None:
-                return replace(verdict, printed=_printed(outcome, place + 1), right=place, of=len(cases))
+            verdict = self._one(exercise, n, given, compiled) if n in given else _ended(outcome, cases[n])
+            if verdict is None:
+                continue
+            if place and n in given and not verdict.mistake:
+                before = numbers[place - 1]
+                same = _unmoved(given[before], given[n], wanted[before], wanted[n])
+                verdict = replace(verdict, mistake=same)
+            return replace(verdict, printed=_printed(outcome, place + 1), right=place, of=len(cases))
         return Verdict(True, printed=_printed(outcome, len(numbers)), right=len(cases), of=len(cases))
 
-    def _one(
-        self, exercise: Exercise, n: int, case: Case, wanted: Any, answer: Answer, compiled: bool
-    ) -> Verdict | None:
-        """None if this input is passed."""
+    def _one(self, exercise: Exercise, n: int, given: Mapping[int, Answer], compiled: bool) -> Verdict | None:
+        """The verdict on input n; None if it is passed."""
+        case, wanted, answer = self._inputs(exercise)[0][n], self._inputs(exercise)[1][n], given[n]
         if answer.error:
             return _raised(exercise, case, answer)
-        got = normal(answer.result)
         names = ", ".join(exercise.results) or ("result" if not case.call else case.call)
-        found = difference(wanted, got, TOLERANCE[exercise.kind], names)
+        found = difference(wanted, normal(answer.result), TOLERANCE[exercise.kind], names)
         if answer.race:
             return Verdict(False, "race", f"{_input(exercise, case)}\n{answer.race}", _RACE.get(exercise.kind, ""))
         if found is None:
@@ -123,33 +118,46 @@ class Judge:
             lines += _numeric(exercise, case, found)
         if compiled:
             lines.append("As plain Python this input was right; compiled it is not.")
-        mistake = self._explained(exercise, n, case, wanted, got, found)
-        return Verdict(False, {"numbers": "wrong numbers", "shape": "wrong shape"}.get(found.what, "wrong result"),
-                       "\n".join(lines), mistake)  # fmt: skip
+        kind = {"numbers": "wrong numbers", "shape": "wrong shape"}.get(found.what, "wrong result")
+        return Verdict(False, kind, "\n".join(lines), self._explained(exercise, n, wanted, found, given))
 
-    def _explained(self, exercise: Exercise, n: int, case: Case, wanted: Any, got: Any, found: Difference) -> str:
-        if exercise.kind != "cuda":
-            for tell, theirs in self._known_results(exercise, n):
-                if difference(theirs, got, TOLERANCE[exercise.kind]) is None:
-                    return tell
+    def _explained(
+        self, exercise: Exercise, n: int, wanted: Any, found: Difference, answers: Mapping[int, Answer]
+    ) -> str:
+        """The likely mistake: that of a known wrong answer with the same numbers, or one that shows in the numbers."""
+        if exercise.kind != "cuda" and (tell := self._known_mistake(exercise, n, answers)):
+            return tell
         if found.what == "kind":
             return ""
         others = dict(zip(exercise.results, wanted, strict=True)) if isinstance(wanted, tuple) else {}
         others.pop(found.name, None)
-        return recognise(found.expected, found.got, _named(exercise, case), others)
+        return recognise(found.expected, found.got, _named(exercise, self._inputs(exercise)[0][n]), others)
 
-    def _known_results(self, exercise: Exercise, n: int) -> list[tuple[str, Any]]:
-        """What the known wrong answers give for one input."""
-        if (exercise.name, n) not in self._known:
+    def _known_mistake(self, exercise: Exercise, n: int, answers: Mapping[int, Answer]) -> str:
+        """Among the known wrong answers that agree on input n, the one that agrees on the most inputs."""
+        tolerance, best, most = TOLERANCE[exercise.kind], "", 0
+        for tell, theirs in self._known_answers(exercise):
+            agree = {
+                m
+                for m, answer in answers.items()
+                if m in theirs and not answer.error and difference(theirs[m], normal(answer.result), tolerance) is None
+            }
+            if n in agree and len(agree) > most:
+                best, most = tell, len(agree)
+        return best
+
+    def _known_answers(self, exercise: Exercise) -> list[tuple[str, dict[int, Any]]]:
+        """What the known wrong answers give, input by input."""
+        if exercise.name not in self._known:
+            small = [n for n, case in enumerate(self._inputs(exercise)[0]) if not case.large]
             known = []
             for wrong in exercise.wrong.values():
-                if not wrong.tell:
-                    continue
-                answers = self._run(exercise, wrong.source(exercise.solution), [n], plain=True).answers
-                if answers and not answers[0].error:
-                    known.append((wrong.tell, normal(answers[0].result)))
-            self._known[exercise.name, n] = known
-        return self._known[exercise.name, n]
+                if wrong.tell:
+                    outcome = self._run(exercise, wrong.source(exercise.solution), small, plain=True)
+                    pairs = zip(small, outcome.answers, strict=False)
+                    known.append((wrong.tell, {n: normal(one.result) for n, one in pairs if not one.error}))
+            self._known[exercise.name] = known
+        return self._known[exercise.name]
 
 
 def _printed(outcome: Outcome, calls: int) -> str:
@@ -175,8 +183,7 @@ def _copies(arguments: tuple) -> tuple:
 
 
 def _named(exercise: Exercise, case: Case) -> Mapping[str, Any]:
-    names = list(inspect.signature(exercise.expected).parameters)
-    return dict(zip(names, case.arguments, strict=False)) if not case.call else {}
+    return dict(zip(exercise.parameters, case.arguments, strict=False)) if not case.call else {}
 
 
 def _input(exercise: Exercise, case: Case) -> str:

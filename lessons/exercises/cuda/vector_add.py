@@ -10,11 +10,12 @@ block usually has threads that have nothing to do: they must not touch anything.
 
     y[i] = a[i] + b[i]     for 0 ≤ i < n
 
-Example: n = 3, a = [1, 2, 3], b = [10, 20, 30] give y = [11, 22, 33]; one block runs, and 61 of its threads do nothing.
+Example: n = 3, a = [1, 2, 3], b = [10, 20, 30] give y = [11, 22, 33]; one block runs, and 61 of its threads do
+nothing.
 
 Neighbouring threads should use neighbouring numbers: a GPU fetches 128 bytes at a time, 32 numbers in float32, and a
-warp of 32 threads that needs them all at once gets them in one go. The judge runs your kernel in the emulator, which looks at
-every access; no GPU is needed. `real` is float.
+warp of 32 threads that needs them all at once gets them in one go. The judge runs your kernel in the emulator, which
+looks at every access; no GPU is needed. `real` is float.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """# Sums of rows on all cores
 
 A loop in Python handles some ten million numbers a second; the same loop compiled by Numba a hundred times as many.
-With `prange` in place of `range` the iterations are shared out among the cores. Numba does not ask whether that is right:
-iterations run at the same time, so each must own what it writes.
+With `prange` in place of `range` the iterations are shared out among the cores. Numba does not ask whether that is
+right: iterations run at the same time, so each must own what it writes.
 
 Write the sum of every row as plain loops, the outer one parallel:
 
