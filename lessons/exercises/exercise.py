@@ -14,6 +14,7 @@ and, where needed,
     RESULTS                           names of the results, when there are several
     KIND                              "python" (if not given), "numba" or "cuda"
     ALLOWED                           packages that answers may import beside NumPy
+    FORBIDDEN                         functions that are the task itself, and must not be called
     launch(*arguments), demands(...)  for CUDA: how the kernel is started, and what else is asked of it
 """
 
@@ -104,6 +105,7 @@ class Exercise:
     function: str = ""
     results: Sequence[str] = ()
     allowed: Sequence[str] = ()
+    forbidden: Sequence[str] = ()
     forward: Callable[..., Any] | None = None
     launch: Callable[..., Launch] | None = None
     demands: Callable[..., str | None] | None = None
@@ -163,6 +165,7 @@ def read_exercise(path: Path) -> Exercise:
         solution=module.SOLUTION.lstrip("\n"), another=module.ANOTHER.lstrip("\n"), wrong=module.WRONG,
         cases=module.cases, expected=getattr(module, "expected", None) or _gradient(forward),
         kind=kind, function=function, results=getattr(module, "RESULTS", ()), allowed=getattr(module, "ALLOWED", ()),
+        forbidden=getattr(module, "FORBIDDEN", ()),
         forward=forward, launch=getattr(module, "launch", None),
         demands=getattr(module, "demands", None),
     )  # fmt: skip

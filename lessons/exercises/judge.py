@@ -3,6 +3,7 @@ likely mistake where it is recognised."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,6 +46,8 @@ class Judge:
         cases, _ = self._inputs(exercise)
         if source.split() in (exercise.start.split(), exercise.stub.split()):
             return Verdict(False, "not begun", "The body is still to be written.", of=len(cases))
+        if (refused := _refused(exercise, source)) is not None:
+            return replace(refused, of=len(cases))
         if exercise.kind != "numba":
             return self._stage(exercise, source, list(range(len(cases))))
         small = [n for n, case in enumerate(cases) if not case.large]
@@ -217,6 +220,26 @@ def _numeric(exercise: Exercise, case: Case, found: Difference) -> list[str]:
     return [f"by differences of the forward function, without any rule: {(values[0] - values[1]) / (2 * STEP):.6g}"]
 
 
+_NOT_THE_TASK = "The task is to write the function, not to call one that has it."
+
+
+def _refused(exercise: Exercise, source: str) -> Verdict | None:
+    """What can be seen before anything runs: calls of the very function that is to be written, foreign includes."""
+    cuda = exercise.kind == "cuda"
+    bare = re.sub(r"//[^\n]*|/\*.*?\*/" if cuda else r"#[^\n]*", "", source, flags=re.DOTALL)
+    for number, line in enumerate(bare.splitlines(), start=1):
+        for name in exercise.forbidden:
+            if re.search(rf"(?<![\w]){re.escape(name)}\s*\(", line) and not re.search(r"__device__|\bdef ", line):
+                return Verdict(
+                    False, "engine", f"line {number}: {line.strip()}\n{name} is the task itself.", _NOT_THE_TASK
+                )
+        include = re.match(r"\s*#\s*include\s*(\S+)", line) if cuda else None
+        if include and include[1] != '"common.cuh"':
+            text = f"line {number}: {line.strip()}\nonly common.cuh is at hand in this exercise."
+            return Verdict(False, "engine", text, _NOT_THE_TASK)
+    return None
+
+
 def _raised(exercise: Exercise, case: Case, answer: Answer) -> Verdict:
     where = f"line {answer.line}: {answer.code}\n" if answer.line else ""
     start = "" if answer.before else f"{_input(exercise, case)}\n"
@@ -228,7 +251,7 @@ def _raised(exercise: Exercise, case: Case, answer: Answer) -> Verdict:
         text = f"{where}{answer.text}: NumPy and Python's own library are."
         if exercise.kind == "numba":
             text = text.replace("NumPy", "NumPy, Numba")
-        return Verdict(False, "engine", text, "The task is to write the function, not to call one that has it.")
+        return Verdict(False, "engine", text, _NOT_THE_TASK)
     if answer.error in ("PermissionError",):
         return Verdict(False, "fence", f"{where}{answer.text}", "A function computes from its inputs alone.")
     if answer.error == "MemoryError":
@@ -250,7 +273,7 @@ def _raised(exercise: Exercise, case: Case, answer: Answer) -> Verdict:
 _CUDA = {
     "race": _RACE["cuda"],
     "divergent barrier": "Every thread of a block must reach the same __syncthreads: take it out of the branch.",
-    "missing lane": "Every lane that the mask names must take part in the shuffle: take it out of the branch or loop.",
+    "missing lane": "Every lane must take part in a shuffle: none may have left, none may stand in another branch.",
     "out of bounds": "An index leaves its array. Where there are more threads than work, test the index first.",
     "uninitialised read": "Shared memory is read before it was written: a barrier, or a part of it, is missing.",
     "write to const": "An input is written to.",

@@ -103,9 +103,9 @@ def factor(expected, got, arguments) -> str:
     if ratio == 0 or not same(expected * ratio, got):
         return ""
     sizes = sorted({int(n) for value in arguments.values() for n in np.shape(value) if n > 1})
-    names = {2.0: "2", 0.5: "1/2", -1.0: "-1"}
+    names = {2.0: "2", 0.5: "1/2"}
     for n in sizes:
-        names |= {float(n): f"{n}", 1 / n: f"1/{n}", n**0.5: f"√{n}", n**-0.5: f"1/√{n}"}
+        names = {float(n): f"{n}", 1 / n: f"1/{n}", n**0.5: f"√{n}", n**-0.5: f"1/√{n}"} | names
     known = next((text for value, text in names.items() if abs(ratio / value - 1) < NEAR), "")
     if not known and expected.size < 4:
         return ""  # few numbers are proportional by chance
@@ -136,7 +136,7 @@ def shifted(expected, got, arguments) -> str:
 
 def wrong_axis(expected, got, arguments) -> str:
     """Rows that should sum to one, while columns do."""
-    if expected.ndim < 2 or expected.dtype.kind != "f" or not same(expected.sum(-1), np.ones(expected.shape[:-1])):
+    if expected.ndim < 2 or expected.shape[-1] < 2 or not same(np.ones(expected.shape[:-1]), expected.sum(-1) * 1.0):
         return ""
     if same(np.ones_like(got.sum(-2)), got.sum(-2)):
         return "The columns sum to one, the rows should: the softmax runs over the wrong axis."

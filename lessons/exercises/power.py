@@ -1,10 +1,11 @@
 """How good is the judge? Every right answer and every wrong answer of every exercise, judged.
 
-python -m lessons.exercises.power [NAME ...]     prints the table; exit code 1 if the judge is wrong somewhere
+python -m lessons.exercises.power [--more FOLDER] [NAME ...]    the table; exit code 1 if the judge is wrong somewhere
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import sys
@@ -108,9 +109,13 @@ def lines(found: Sequence[Power]) -> list[tuple[str, str, str, str]]:
 HEADER = ("exercise", "track", "wrong answers rejected", "right ones accepted")
 
 
-def main(names: Sequence[str]) -> int:
-    among = [catalogue.named(name, catalogue.ours()) for name in names] or catalogue.ours()
-    found = measure(among)
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="*", help="exercises (default: all)")
+    parser.add_argument("--more", action="append", default=[], type=Path, metavar="FOLDER")
+    given = parser.parse_args(arguments)
+    known = catalogue.exercises(given.more)
+    found = measure([catalogue.named(name, known) for name in given.name] or known)
     print(table(HEADER, lines(found), right=(2, 3)))
     for one in found:
         for fault in one.faults:
@@ -119,4 +124,4 @@ def main(names: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

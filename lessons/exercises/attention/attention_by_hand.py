@@ -51,7 +51,7 @@ def attention(q, k, v):
     return weights @ v
 '''
 
-ANOTHER = '''
+ANOTHER = """
 import math
 
 import numpy as np
@@ -69,36 +69,68 @@ def attention(q, k, v):
             total += w
         out[t] /= total
     return out
-'''
+"""
 
 WRONG = {
     "no scale": edit(" / np.sqrt(q.shape[-1])", "", tell="The scores are not divided by √D."),
     "divided by D": edit("np.sqrt(q.shape[-1])", "q.shape[-1]", tell="The scores are divided by D; it is √D."),
-    "scale of the number of keys": edit("q.shape[-1]", "len(k)", tell="The scores are divided by the root of the number of keys; it is the root of the width D."),
+    "scale of the number of keys": edit(
+        "q.shape[-1]",
+        "len(k)",
+        tell="The scores are divided by the root of the number of keys; it is the root of the width D.",
+    ),
     "overflow": edit("scores - scores.max(axis=-1, keepdims=True)", "scores", says="overflows"),
-    "wrong axis": edit("e.sum(axis=-1, keepdims=True)", "e.sum(axis=0, keepdims=True)", tell="The weights are normalized over the queries; each row, over the keys, must sum to 1."),
-    "all together": edit("e.sum(axis=-1, keepdims=True)", "e.sum()", tell="All weights together sum to 1; each row must."),
-    "no softmax": edit("return weights @ v", "return scores @ v", tell="The scores themselves weigh the values: the softmax is missing."),
-    "not normalized": edit("return weights @ v", "return e @ v", tell="exp without the division: the weights do not sum to 1."),
+    "wrong axis": edit(
+        "e.sum(axis=-1, keepdims=True)",
+        "e.sum(axis=0, keepdims=True)",
+        tell="The weights are normalized over the queries; each row, over the keys, must sum to 1.",
+    ),
+    "all together": edit(
+        "e.sum(axis=-1, keepdims=True)", "e.sum()", tell="All weights together sum to 1; each row must."
+    ),
+    "no softmax": edit(
+        "return weights @ v",
+        "return scores @ v",
+        tell="The scores themselves weigh the values: the softmax is missing.",
+    ),
+    "not normalized": edit(
+        "return weights @ v", "return e @ v", tell="exp without the division: the weights do not sum to 1."
+    ),
     "queries and keys swapped": edit("q @ k.T", "k @ q.T", says="rror"),
-    "keys for values": edit("weights @ v", "weights @ k", tell="The mean of the keys is returned; the values are what is averaged."),
-    "hard choice": edit("return weights @ v", "return v[weights.argmax(axis=-1)]", tell="Only the value with the largest weight is taken; softmax mixes them all."),
-    "squared distance": edit("q @ k.T", "-((q[:, None] - k[None]) ** 2).sum(-1)", tell="The scores are distances; attention takes products of queries and keys."),
-    "only the example": code('''
+    "keys for values": edit(
+        "weights @ v", "weights @ k", tell="The mean of the keys is returned; the values are what is averaged."
+    ),
+    "hard choice": edit(
+        "return weights @ v",
+        "return v[weights.argmax(axis=-1)]",
+        tell="Only the value with the largest weight is taken; softmax mixes them all.",
+    ),
+    "squared distance": edit(
+        "q @ k.T",
+        "-((q[:, None] - k[None]) ** 2).sum(-1)",
+        tell="The scores are distances; attention takes products of queries and keys.",
+    ),
+    "only the example": code(
+        """
 import numpy as np
 
 
 def attention(q, k, v):
     return np.array([[6.69761549, 3.30238451]])
-''', says="expected"),
-    "the engine's own": code('''
+""",
+        says="expected",
+    ),
+    "the engine's own": code(
+        """
 import autograd.functional as F
 from autograd import Tensor
 
 
 def attention(q, k, v):
     return F.attention(*(Tensor(one[None, None]) for one in (q, k, v))).numpy()[0, 0]
-''', says="not to call"),
+""",
+        says="not to call",
+    ),
 }
 
 

@@ -21,6 +21,7 @@ looks at every access; no GPU is needed. `real` is float.
 import numpy as np
 
 from lessons.exercises.exercise import Case, Launch, edit
+from lessons.exercises.traffic import scattered
 
 TRACK, LESSON, LEVEL, MINUTES = "cuda", "08", 1, 15
 KIND = "cuda"
@@ -99,12 +100,8 @@ def launch(a, b):
 
 def demands(case, counters):
     n = len(case.arguments[0])
-    if counters["coalescing"] < 0.9:
-        return (
-            f"The numbers are right, but a warp touches {counters['load_lines'] + counters['store_lines']} lines of "
-            f"memory where {counters['load_lines_ideal'] + counters['store_lines_ideal']} would do; most are wasted at "
-            f"{counters['uncoalesced_at']}: neighbouring threads should use neighbouring numbers."
-        )
+    if said := scattered(counters):
+        return said
     if n > 64 and counters["load_lines"] > 2 * (-(-n // 32) + 1):
         return (
             f"The numbers are right, but {counters['load_lines']} loads of a line of memory are made where "

@@ -58,7 +58,7 @@ def attention_gradient(dout, q, k, v):
     return dq, dk, dv
 '''
 
-ANOTHER = '''
+ANOTHER = """
 import numpy as np
 
 
@@ -76,28 +76,46 @@ def attention_gradient(dout, q, k, v):
             dk[s] += ds * q[t]
             dv[s] += p[s] * dout[t]
     return dq, dk, dv
-'''
+"""
 
 WRONG = {
     "scale missing in dq": edit("dS @ k * scale", "dS @ k", tell="dq lacks the scale 1/√D."),
     "scale missing in dk": edit("dS.T @ q * scale", "dS.T @ q", tell="dk lacks the scale 1/√D."),
-    "scale missing in the scores": edit("scores = q @ k.T * scale", "scores = q @ k.T", tell="P is computed from scores without 1/√D."),
-    "softmax's sum missing": edit("(dP - (P * dP).sum(axis=-1, keepdims=True))", "dP", tell="In dS the sum over the row is missing: every score moves all probabilities of its row."),
+    "scale missing in the scores": edit(
+        "scores = q @ k.T * scale", "scores = q @ k.T", tell="P is computed from scores without 1/√D."
+    ),
+    "softmax's sum missing": edit(
+        "(dP - (P * dP).sum(axis=-1, keepdims=True))",
+        "dP",
+        tell="In dS the sum over the row is missing: every score moves all probabilities of its row.",
+    ),
     "sum without P": edit("(P * dP).sum(", "dP.sum(", tell="The sum in dS lacks the weights P."),
-    "wrong axis": edit("(P * dP).sum(axis=-1", "(P * dP).sum(axis=0", tell="The sum in dS runs over the queries; it belongs along each row, over the keys."),
+    "wrong axis": edit(
+        "(P * dP).sum(axis=-1",
+        "(P * dP).sum(axis=0",
+        tell="The sum in dS runs over the queries; it belongs along each row, over the keys.",
+    ),
     "dk not transposed": edit("dS.T @ q", "dS @ q", says="mismatch"),
-    "dv without P": edit("P.T @ dout", "np.ones_like(P.T) @ dout", tell="dv lacks the probabilities: every value counts as much as it was looked at."),
+    "dv without P": edit(
+        "P.T @ dout",
+        "np.ones_like(P.T) @ dout",
+        tell="dv lacks the probabilities: every value counts as much as it was looked at.",
+    ),
     "dq and dk swapped": edit("return dq, dk, dv", "return dk, dq, dv", says="swapped"),
     "sign": edit("dq = dS", "dq = -dS", says="sign"),
     "scale 1/D": edit("1 / np.sqrt(q.shape[-1])", "1 / q.shape[-1]", tell="The scale is 1/D here; it is 1/√D."),
-    "only one key": code('''
+    "only one key": code(
+        """
 import numpy as np
 
 
 def attention_gradient(dout, q, k, v):
     return np.zeros(q.shape), np.zeros(k.shape), np.repeat(dout.sum(axis=0, keepdims=True), len(k), axis=0)
-''', says="zero"),
-    "the engine's own": code('''
+""",
+        says="zero",
+    ),
+    "the engine's own": code(
+        """
 import autograd.functional as F
 from autograd import Tensor
 
@@ -106,7 +124,9 @@ def attention_gradient(dout, q, k, v):
     given = [Tensor(one[None, None], requires_grad=True) for one in (q, k, v)]
     F.attention(*given).backward(dout[None, None])
     return tuple(one.grad.numpy()[0, 0] for one in given)
-''', says="not to call"),
+""",
+        says="not to call",
+    ),
 }
 
 

@@ -58,7 +58,7 @@ def layer_norm_gradient(dy, x, weight, bias):
     return dx, (dy * n).sum(axis=0), dy.sum(axis=0)
 '''
 
-ANOTHER = '''
+ANOTHER = """
 import numpy as np
 
 
@@ -75,29 +75,47 @@ def layer_norm_gradient(dy, x, weight, bias):
         dweight += dy[row] * centred / s
         dbias += dy[row]
     return dx, dweight, dbias
-'''
+"""
 
 WRONG = {
-    "mean taken as constant": edit("g - shift - n", "g - n", tell="mean(g) is missing: the mean of the row moves with x."),
-    "variance taken as constant": edit(" - n * stretch", "", tell="n mean(g n) is missing: the variance of the row moves with x."),
-    "both taken as constants": edit("g - shift - n * stretch", "g", tell="Both subtracted terms are missing: mean and variance are treated as constants."),
+    "mean taken as constant": edit(
+        "g - shift - n", "g - n", tell="mean(g) is missing: the mean of the row moves with x."
+    ),
+    "variance taken as constant": edit(
+        " - n * stretch", "", tell="n mean(g n) is missing: the variance of the row moves with x."
+    ),
+    "both taken as constants": edit(
+        "g - shift - n * stretch",
+        "g",
+        tell="Both subtracted terms are missing: mean and variance are treated as constants.",
+    ),
     "weight forgotten": edit("g = dy * weight", "g = dy.copy()", tell="g lacks the weight: y is n times weight."),
     "r forgotten": edit("dx = r * (", "dx = (", tell="The factor r in front is missing."),
-    "C - 1": edit("(centred**2).mean(axis=-1, keepdims=True)", "(centred**2).sum(axis=-1, keepdims=True) / max(1, x.shape[-1] - 1)", tell="The variance is divided by C - 1; layer norm divides by C."),
+    "C - 1": edit(
+        "(centred**2).mean(axis=-1, keepdims=True)",
+        "(centred**2).sum(axis=-1, keepdims=True) / max(1, x.shape[-1] - 1)",
+        tell="The variance is divided by C - 1; layer norm divides by C.",
+    ),
     "no epsilon": edit(" + 1e-5)", ")", says="expected"),
-    "sum for mean": edit("(g * n).mean(", "(g * n).sum(", tell="mean(g n) is a sum here: the division by C is missing."),
+    "sum for mean": edit(
+        "(g * n).mean(", "(g * n).sum(", tell="mean(g n) is a sum here: the division by C is missing."
+    ),
     "dweight without n": edit("(dy * n).sum(axis=0)", "dy.sum(axis=0)", tell="dweight lacks n."),
     "dweight from x": edit("(dy * n)", "(dy * x)", tell="dweight uses x; what the weight was multiplied with is n."),
     "dbias not summed": edit("dy.sum(axis=0)", "dy", says="broadcast"),
     "sign": edit("r * (g", "-r * (g", says="sign"),
-    "only the example": code('''
+    "only the example": code(
+        """
 import numpy as np
 
 
 def layer_norm_gradient(dy, x, weight, bias):
     return np.zeros(x.shape), (dy * x).sum(axis=0), dy.sum(axis=0)
-''', tell="dx is zero: that is nearly true for rows of two entries, and for no others."),
-    "the engine's own": code('''
+""",
+        tell="dx is zero: that is nearly true for rows of two entries, and for no others.",
+    ),
+    "the engine's own": code(
+        """
 import autograd.functional as F
 from autograd import Tensor
 
@@ -106,7 +124,9 @@ def layer_norm_gradient(dy, x, weight, bias):
     given = [Tensor(one, requires_grad=True) for one in (x, weight, bias)]
     F.layer_norm(*given).backward(dy)
     return tuple(one.grad.numpy() for one in given)
-''', says="not to call"),
+""",
+        says="not to call",
+    ),
 }
 
 
@@ -116,8 +136,14 @@ def forward(x, weight, bias):
 
 def cases():
     rng = np.random.default_rng(0)
-    yield Case("three entries", (np.array([[1.0, 0.0, 2.0]]), np.array([[0.0, 1.0, 3.0]]), np.array([1.0, 2.0, 1.0]), np.zeros(3)))
+    yield Case(
+        "three entries",
+        (np.array([[1.0, 0.0, 2.0]]), np.array([[0.0, 1.0, 3.0]]), np.array([1.0, 2.0, 1.0]), np.zeros(3)),
+    )
     yield Case("the example", (np.array([[1.0, 0.0]]), np.array([[-1.0, 1.0]]), np.ones(2), np.zeros(2)))
-    yield Case("a row that is nearly constant", (np.array([[1.0, 0.0, 2.0]]), np.array([[1.0, 1.001, 1.002]]), np.ones(3), np.ones(3)))
+    yield Case(
+        "a row that is nearly constant",
+        (np.array([[1.0, 0.0, 2.0]]), np.array([[1.0, 1.001, 1.002]]), np.ones(3), np.ones(3)),
+    )
     for label, N, C in (("one column", 2, 1), ("two rows", 2, 3), ("larger", 6, 11)):
         yield Case(label, tuple(rng.normal(size=shape) for shape in ((N, C), (N, C), (C,), (C,))))

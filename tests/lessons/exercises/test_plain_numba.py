@@ -33,7 +33,7 @@ RACES = {
 FREE = {
     "each its own": "out = np.empty(4)\nfor i in prange(4): out[i] = x[i] * 2",
     "all read the same": "out = np.empty(4)\nfor i in prange(4): out[i] = x[0] + np.exp(x).sum() + x.max()",
-    "an array of its own": "out = np.empty(4)\nfor i in prange(4):\n    own = np.zeros(2)\n    own[0] += i\n    out[i] = own[0]",
+    "an array of its own": "out = np.empty(4)\nfor i in prange(4):\n    own = np.zeros(2)\n    own[0] += i",
     "two loops": "out = np.zeros(4)\nfor i in prange(4): out[i] = x[i]\nfor i in prange(4): out[3 - i] += 1",
     "no prange": "out = np.zeros(1)\nfor i in range(4): out[0] += x[i]",
 }
