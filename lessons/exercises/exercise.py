@@ -42,6 +42,7 @@ class Case:
     arguments: tuple = ()
     call: str = ""  # another name of the answer than its function: a second function, or a value
     expected: Any = None  # if not given: expected(*arguments)
+    secret: bool = False  # what is expected is not shown: it is the question
     large: bool = False  # for Numba: only compiled, not as plain Python
 
 
@@ -68,6 +69,16 @@ class Wrong:
 def edit(*pairs: str, tell: str = "", says: str = "") -> Wrong:
     """The solution with a piece replaced: edit(old, new, tell=...), or several pairs one after another."""
     return Wrong(edits=tuple(zip(pairs[::2], pairs[1::2], strict=True)), tell=tell, says=says)
+
+
+def bug(stub: str, line: str, mended: str, comment: str) -> str:
+    """The solution of a find-the-bug exercise: the stub with the faulty line named and mended."""
+    for piece in (line, 'the_line = ""'):
+        if stub.count(piece) != 1:
+            raise ValueError(f"{piece!r} occurs {stub.count(piece)} times in the stub, not once")
+    indent = line[: len(line) - len(line.lstrip())]
+    named = stub.replace('the_line = ""', f"the_line = {line.strip()!r}")
+    return named.replace(f"\n{line}\n", f"\n{indent}# {comment}\n{mended}\n")
 
 
 def code(text: str, tell: str = "", says: str = "") -> Wrong:

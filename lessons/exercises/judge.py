@@ -116,6 +116,9 @@ class Judge:
             if exercise.demands and (said := exercise.demands(case, answer.counters)):
                 return Verdict(False, "traffic", f"{_input(exercise, case)}\n{said}")
             return None
+        if case.secret:
+            text = f"{case.call} = {answer.result!r}\nThat is not it; all inputs are right now, so look at what you changed."
+            return Verdict(False, "wrong line", text, "Copy the faulty line as it stood in the file that you were given.")
         lines = [_input(exercise, case), *found.lines()]
         if exercise.forward is not None and found.what == "numbers":
             lines += _numeric(exercise, case, found)
