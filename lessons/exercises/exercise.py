@@ -11,8 +11,10 @@ The file's docstring is the text that students get (its first line, a heading, i
     expected(*arguments)              what a right answer gives, computed in another way than by SOLUTION
 and, where needed,
     forward(*arguments)               instead of `expected`: the function, of Tensors, whose gradient is asked for
+    TOLERANCE                         instead of that of compare.py, relative to the largest entry
     RESULTS                           names of the results, when there are several
     KIND                              "python" (if not given), "numba" or "cuda"
+    MEGABYTES                         memory that an answer may have
     ALLOWED                           packages that answers may import beside NumPy
     FORBIDDEN                         functions that are the task itself, and must not be called
     launch(*arguments), demands(...)  for CUDA: how the kernel is started, and what else is asked of it
@@ -29,6 +31,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from lessons.exercises.compare import TOLERANCE
+from lessons.exercises.sandbox import MEGABYTES
 from minitransformer.errors import FileError
 
 KINDS = {"python": ".py", "numba": ".py", "cuda": ".cu"}
@@ -116,6 +120,8 @@ class Exercise:
     function: str = ""
     results: Sequence[str] = ()
     allowed: Sequence[str] = ()
+    tolerance: float = 0.0
+    megabytes: int = MEGABYTES
     forbidden: Sequence[str] = ()
     forward: Callable[..., Any] | None = None
     launch: Callable[..., Launch] | None = None
@@ -177,7 +183,7 @@ def read_exercise(path: Path) -> Exercise:
         cases=module.cases, expected=getattr(module, "expected", None) or _gradient(forward),
         kind=kind, function=function, results=getattr(module, "RESULTS", ()), allowed=getattr(module, "ALLOWED", ()),
         forbidden=getattr(module, "FORBIDDEN", ()),
-        forward=forward, launch=getattr(module, "launch", None),
+        megabytes=getattr(module, "MEGABYTES", MEGABYTES), tolerance=getattr(module, "TOLERANCE", TOLERANCE[kind]), forward=forward, launch=getattr(module, "launch", None),
         demands=getattr(module, "demands", None),
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lessons.exercises.compare import SHOWN, TOLERANCE, Difference, difference, indented, normal, show
+from lessons.exercises.compare import SHOWN, Difference, difference, indented, normal, show
 from lessons.exercises.exercise import Case, Exercise
 from lessons.exercises.mistakes import recognise
 from lessons.exercises.sandbox import SECONDS, Answer, Outcome, Sandbox
@@ -80,7 +80,7 @@ class Judge:
             calls = [(cases[n].call or exercise.function, cases[n].arguments) for n in numbers]
         allowed = (*exercise.allowed, *(("numba", "llvmlite") if exercise.kind == "numba" else ()))
         seconds = COMPILING if exercise.kind == "cuda" or (exercise.kind == "numba" and not plain) else SECONDS
-        limits = {"seconds": seconds} | self.limits
+        limits = {"seconds": seconds, "megabytes": exercise.megabytes} | self.limits
         return self.sandbox.run(exercise.kind, exercise.file, source, calls, plain=plain, allowed=allowed, **limits)
 
     def _stage(
@@ -106,7 +106,7 @@ class Judge:
         if answer.error:
             return _raised(exercise, case, answer)
         names = ", ".join(exercise.results) or ("result" if not case.call else case.call)
-        found = difference(wanted, normal(answer.result), TOLERANCE[exercise.kind], names)
+        found = difference(wanted, normal(answer.result), exercise.tolerance, names)
         if answer.race:
             return Verdict(False, "race", f"{_input(exercise, case)}\n{answer.race}", _RACE.get(exercise.kind, ""))
         if found is None:
@@ -118,7 +118,9 @@ class Judge:
             return None
         if case.secret:
             text = f"{case.call} = {answer.result!r}\nThat is not it; all inputs are right now, so look at what you changed."
-            return Verdict(False, "wrong line", text, "Copy the faulty line as it stood in the file that you were given.")
+            return Verdict(
+                False, "wrong line", text, "Copy the faulty line as it stood in the file that you were given."
+            )
         lines = [_input(exercise, case), *found.lines()]
         if exercise.forward is not None and found.what == "numbers":
             lines += _numeric(exercise, case, found)
@@ -141,7 +143,7 @@ class Judge:
 
     def _known_mistake(self, exercise: Exercise, n: int, answers: Mapping[int, Answer]) -> str:
         """Among the known wrong answers that agree on input n, the one that agrees on the most inputs."""
-        tolerance, best, most = TOLERANCE[exercise.kind], "", 0
+        tolerance, best, most = exercise.tolerance, "", 0
         for tell, theirs in self._known_answers(exercise):
             agree = {
                 m
@@ -258,7 +260,9 @@ def _raised(exercise: Exercise, case: Case, answer: Answer) -> Verdict:
     if answer.error in ("PermissionError",):
         return Verdict(False, "fence", f"{where}{answer.text}", "A function computes from its inputs alone.")
     if answer.error == "MemoryError":
-        return Verdict(False, "memory", f"{start}{where}The answer needs more memory than it may have (1 GB).")
+        return Verdict(
+            False, "memory", f"{start}{where}The answer needs more memory than it may have ({exercise.megabytes} MB)."
+        )
     if exercise.kind == "cuda":
         text = answer.text
         mistake = _CUDA.get(answer.error, "")

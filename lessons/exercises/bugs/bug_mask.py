@@ -49,16 +49,34 @@ ANOTHER = SOLUTION.replace(MENDED, "    causal = np.arange(T)[:, None] >= np.ara
 
 WRONG = {
     "not mended": edit("np.tri(T, T, dtype=bool)", "np.tri(T, T, 1, dtype=bool)", says="two words"),
-    "another line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = "scores = np.where(causal[None] & real, scores, -np.inf)"', says="That is not it"),
+    "another line named": edit(
+        f"the_line = {LINE.strip()!r}",
+        'the_line = "scores = np.where(causal[None] & real, scores, -np.inf)"',
+        says="That is not it",
+    ),
     "no line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = ""', says="That is not it"),
     "does not see itself": edit("np.tri(T, T, dtype=bool)", "np.tri(T, T, -1, dtype=bool)", says="NaN"),
-    "transposed": edit("np.tri(T, T, dtype=bool)", "np.tri(T, T, dtype=bool).T", tell="Now words see the later ones only."),
+    "transposed": edit(
+        "np.tri(T, T, dtype=bool)", "np.tri(T, T, dtype=bool).T", tell="Now words see the later ones only."
+    ),
     "no causal mask": edit("causal[None] & real", "real", tell="Now every word sees all words."),
     "no padding mask": edit("causal[None] & real", "causal[None]", says="expected"),
-    "one or the other": edit("causal[None] & real", "causal[None] | real", tell="A word must be both: not later, and not filler. `|` lets either do."),
+    "one or the other": edit(
+        "causal[None] & real",
+        "causal[None] | real",
+        tell="A word must be both: not later, and not filler. `|` lets either do.",
+    ),
     "zero for masked": edit("-np.inf)", "0.0)", tell="Masked scores are 0 now: exp(0) = 1 is not nothing."),
-    "mask after the softmax": edit("    scores = np.where(causal[None] & real, scores, -np.inf)\n", "", "return e / e.sum(axis=-1, keepdims=True) @ v", "return e / e.sum(axis=-1, keepdims=True) * (causal[None] & real) @ v", tell="The mask comes after the softmax now: the rows no longer sum to 1."),
-    "one word less": edit("< lengths[", "< lengths[", "np.tri(T, T, dtype=bool)", "np.tri(T, T, 2, dtype=bool)", says="expected"),
+    "mask after the softmax": edit(
+        "    scores = np.where(causal[None] & real, scores, -np.inf)\n",
+        "",
+        "return e / e.sum(axis=-1, keepdims=True) @ v",
+        "return e / e.sum(axis=-1, keepdims=True) * (causal[None] & real) @ v",
+        tell="The mask comes after the softmax now: the rows no longer sum to 1.",
+    ),
+    "one word less": edit(
+        "< lengths[", "< lengths[", "np.tri(T, T, dtype=bool)", "np.tri(T, T, 2, dtype=bool)", says="expected"
+    ),
 }
 
 

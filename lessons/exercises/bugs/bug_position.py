@@ -51,16 +51,38 @@ ANOTHER = SOLUTION.replace(MENDED, "    positions = np.array([start + t for t in
 
 WRONG = {
     "not mended": edit("np.arange(start, start + len(ids))", "np.arange(len(ids))", says="third word alone"),
-    "another line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = "C = embedding.shape[1]"', says="That is not it"),
+    "another line named": edit(
+        f"the_line = {LINE.strip()!r}", 'the_line = "C = embedding.shape[1]"', says="That is not it"
+    ),
     "no line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = ""', says="That is not it"),
-    "off by one": edit("np.arange(start, start + len(ids))", "np.arange(start + 1, start + 1 + len(ids))", tell="Positions begin at start + 1 now: off by one, also for whole texts."),
-    "all at start": edit("np.arange(start, start + len(ids))", "np.full(len(ids), start)", tell="All words get the position start; the second of them stands one place later."),
+    "off by one": edit(
+        "np.arange(start, start + len(ids))",
+        "np.arange(start + 1, start + 1 + len(ids))",
+        tell="Positions begin at start + 1 now: off by one, also for whole texts.",
+    ),
+    "all at start": edit(
+        "np.arange(start, start + len(ids))",
+        "np.full(len(ids), start)",
+        tell="All words get the position start; the second of them stands one place later.",
+    ),
     "empty range": edit("np.arange(start, start + len(ids))", "np.arange(start, len(ids))", says="shape"),
-    "start added to the vectors": edit("np.arange(start, start + len(ids))", "np.arange(len(ids))", "waves(positions, C)", "waves(positions, C) + start", tell="start is added to the vectors; it belongs to the positions."),
-    "start multiplied": edit("np.arange(start, start + len(ids))", "np.arange(len(ids)) * max(start, 1)", says="expected"),
-    "ids as positions": edit("np.arange(start, start + len(ids))", "np.asarray(ids)", tell="The words' ids are used as positions."),
+    "start added to the vectors": edit(
+        "np.arange(start, start + len(ids))",
+        "np.arange(len(ids))",
+        "waves(positions, C)",
+        "waves(positions, C) + start",
+        tell="start is added to the vectors; it belongs to the positions.",
+    ),
+    "start multiplied": edit(
+        "np.arange(start, start + len(ids))", "np.arange(len(ids)) * max(start, 1)", says="expected"
+    ),
+    "ids as positions": edit(
+        "np.arange(start, start + len(ids))", "np.asarray(ids)", tell="The words' ids are used as positions."
+    ),
     "no scale": edit(" * np.sqrt(C)", "", tell="The factor √C was right; now it is missing."),
-    "only the last": edit("np.arange(start, start + len(ids))", "np.arange(start, start + len(ids))[-1:]", says="expected"),
+    "only the last": edit(
+        "np.arange(start, start + len(ids))", "np.arange(start, start + len(ids))[-1:]", says="expected"
+    ),
 }
 
 

@@ -55,25 +55,63 @@ HINTS = (
     "An array made inside the loop belongs to one iteration. Move the line that makes scratch.",
 )
 
-SOLUTION = bug(STUB, LINE, "", "").replace("\n    # \n\n", "\n").replace(
-    "    for n in prange(N):\n",
-    "    for n in prange(N):\n        scratch = np.empty(C)  # made inside: every iteration has its own\n",
+SOLUTION = (
+    bug(STUB, LINE, "", "")
+    .replace("\n    # \n\n", "\n")
+    .replace(
+        "    for n in prange(N):\n",
+        "    for n in prange(N):\n        scratch = np.empty(C)  # made inside: every iteration has its own\n",
+    )
 )
 ANOTHER = SOLUTION.replace("        scratch = np.empty(C)  # made inside: every iteration has its own\n", "").replace(
     "scratch[c]", "out[n, c]"
 )
 
 WRONG = {
-    "not mended": edit("        scratch = np.empty(C)  # made inside: every iteration has its own\n", "", "    out = np.empty((N, C))\n", "    out = np.empty((N, C))\n    scratch = np.empty(C)\n", says="same element"),
+    "not mended": edit(
+        "        scratch = np.empty(C)  # made inside: every iteration has its own\n",
+        "",
+        "    out = np.empty((N, C))\n",
+        "    out = np.empty((N, C))\n    scratch = np.empty(C)\n",
+        says="same element",
+    ),
     "another line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = "total = 0.0"', says="That is not it"),
     "no line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = ""', says="That is not it"),
-    "total shared": edit("        total = 0.0\n", "        scratch2 = out[0]\n        total = 0.0\n        scratch2[0] = 0.0\n", says="same element"),
-    "two scratch rows": edit("        scratch = np.empty(C)  # made inside: every iteration has its own\n", "        scratch = both[n % 2]\n", "    out = np.empty((N, C))\n", "    out = np.empty((N, C))\n    both = np.empty((2, C))\n", says="same element"),
-    "last column lost": edit("        for c in range(C):\n            out[n, c]", "        for c in range(C - 1):\n            out[n, c]", says="expected"),
-    "not divided": edit("scratch[c] / total", "scratch[c]", tell="The division by the total was right; now it is missing."),
-    "largest of the first row": edit("            top = max(top, x[n, c])", "            top = max(top, x[0, c])", "        top = x[n, 0]", "        top = x[0, 0]", says="overflows"),
+    "total shared": edit(
+        "        total = 0.0\n",
+        "        scratch2 = out[0]\n        total = 0.0\n        scratch2[0] = 0.0\n",
+        says="same element",
+    ),
+    "two scratch rows": edit(
+        "        scratch = np.empty(C)  # made inside: every iteration has its own\n",
+        "        scratch = both[n % 2]\n",
+        "    out = np.empty((N, C))\n",
+        "    out = np.empty((N, C))\n    both = np.empty((2, C))\n",
+        says="same element",
+    ),
+    "last column lost": edit(
+        "        for c in range(C):\n            out[n, c]",
+        "        for c in range(C - 1):\n            out[n, c]",
+        says="expected",
+    ),
+    "not divided": edit(
+        "scratch[c] / total", "scratch[c]", tell="The division by the total was right; now it is missing."
+    ),
+    "largest of the first row": edit(
+        "            top = max(top, x[n, c])",
+        "            top = max(top, x[0, c])",
+        "        top = x[n, 0]",
+        "        top = x[0, 0]",
+        says="overflows",
+    ),
     "no largest": edit("np.exp(x[n, c] - top)", "np.exp(x[n, c])", says="overflows"),
-    "total never reset": edit("        total = 0.0\n", "", "    out = np.empty((N, C))\n", "    out = np.empty((N, C))\n    total = 0.0\n", tell="The total is not set back to 0 for each row."),
+    "total never reset": edit(
+        "        total = 0.0\n",
+        "",
+        "    out = np.empty((N, C))\n",
+        "    out = np.empty((N, C))\n    total = 0.0\n",
+        tell="The total is not set back to 0 for each row.",
+    ),
 }
 
 

@@ -61,16 +61,32 @@ ANOTHER = SOLUTION.replace(
 
 WRONG = {
     "not mended": edit("return h + np", "return x + np", says="without feed-forward"),
-    "another line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = "h = x + attention(norm(x))"', says="That is not it"),
+    "another line named": edit(
+        f"the_line = {LINE.strip()!r}", 'the_line = "h = x + attention(norm(x))"', says="That is not it"
+    ),
     "no line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = ""', says="That is not it"),
     "no residual": edit("return h + np", "return np", tell="Now nothing is added: the branch stands alone."),
     "x added twice": edit("return h + np", "return x + h + np", tell="x is added twice: h has it already."),
     "norm of x": edit("h + np.maximum(norm(h) @", "h + np.maximum(norm(x) @", says="expected"),
-    "no norm": edit("h + np.maximum(norm(h) @", "h + np.maximum(h @", tell="The norm before the feed-forward branch was right; now it is missing."),
-    "first residual gone": edit("h = x + attention(norm(x))", "h = attention(norm(x))", tell="The first residual connection is gone: h must keep x."),
-    "norm after": edit("return h + np.maximum(norm(h) @ w1.T, 0) @ w2.T", "return norm(h + np.maximum(h @ w1.T, 0) @ w2.T)", tell="The norm comes after the sum now; in this layer it comes before the branch."),
+    "no norm": edit(
+        "h + np.maximum(norm(h) @",
+        "h + np.maximum(h @",
+        tell="The norm before the feed-forward branch was right; now it is missing.",
+    ),
+    "first residual gone": edit(
+        "h = x + attention(norm(x))",
+        "h = attention(norm(x))",
+        tell="The first residual connection is gone: h must keep x.",
+    ),
+    "norm after": edit(
+        "return h + np.maximum(norm(h) @ w1.T, 0) @ w2.T",
+        "return norm(h + np.maximum(h @ w1.T, 0) @ w2.T)",
+        tell="The norm comes after the sum now; in this layer it comes before the branch.",
+    ),
     "attention twice": edit("return h + np", "return h + attention(norm(x)) + np", tell="Attention is added twice."),
-    "mean of both": edit("return h + np", "return (x + h) / 2 + np", tell="Half of x and half of h: what attention has read counts half."),
+    "mean of both": edit(
+        "return h + np", "return (x + h) / 2 + np", tell="Half of x and half of h: what attention has read counts half."
+    ),
 }
 
 

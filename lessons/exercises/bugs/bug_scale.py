@@ -60,13 +60,25 @@ WRONG = {
     "not mended": edit("np.sqrt(D)", "np.sqrt(C)", says="two heads"),
     "another line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = "D = C // n_heads"', says="That is not it"),
     "no line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = ""', says="That is not it"),
-    "the mended line named": edit(f"the_line = {LINE.strip()!r}", f"the_line = {MENDED.strip()!r}", says="That is not it"),
+    "the mended line named": edit(
+        f"the_line = {LINE.strip()!r}", f"the_line = {MENDED.strip()!r}", says="That is not it"
+    ),
     "divided by D": edit("np.sqrt(D)", "D", tell="The scores are divided by D; it is √D."),
     "no division": edit(" / np.sqrt(D)", "", tell="The scores are not divided at all; they should be, by √D."),
-    "number of heads": edit("np.sqrt(D)", "np.sqrt(n_heads)", tell="The scores are divided by the root of the number of heads."),
+    "number of heads": edit(
+        "np.sqrt(D)", "np.sqrt(n_heads)", tell="The scores are divided by the root of the number of heads."
+    ),
     "multiplied": edit("/ np.sqrt(D)", "* np.sqrt(D)", tell="The scores are multiplied by √D; they are divided by it."),
-    "heads taken apart wrongly": edit("y.reshape(T, n_heads, D).swapaxes(0, 1)", "y.reshape(n_heads, T, D)", tell="split was right; now it mixes words and heads."),
-    "one head only": edit("    D = C // n_heads", "    n_heads = 1\n    D = C // n_heads", tell="Now there is one head, whatever is asked for."),
+    "heads taken apart wrongly": edit(
+        "y.reshape(T, n_heads, D).swapaxes(0, 1)",
+        "y.reshape(n_heads, T, D)",
+        tell="split was right; now it mixes words and heads.",
+    ),
+    "one head only": edit(
+        "    D = C // n_heads",
+        "    n_heads = 1\n    D = C // n_heads",
+        tell="Now there is one head, whatever is asked for.",
+    ),
 }
 
 
@@ -81,6 +93,11 @@ def expected(x, wq, wk, wv, n_heads):
 
 def cases():
     rng = np.random.default_rng(0)
-    for label, T, C, H in (("one head: right already", 2, 2, 1), ("two heads", 2, 4, 2), ("three heads", 4, 6, 3), ("eight heads", 5, 16, 8)):
+    for label, T, C, H in (
+        ("one head: right already", 2, 2, 1),
+        ("two heads", 2, 4, 2),
+        ("three heads", 4, 6, 3),
+        ("eight heads", 5, 16, 8),
+    ):
         yield Case(label, (*(rng.normal(size=shape) for shape in ((T, C), (C, C), (C, C), (C, C))), H))
     yield Case("which line", (), call="the_line", expected=LINE.strip(), secret=True)
