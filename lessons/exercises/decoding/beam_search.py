@@ -150,7 +150,7 @@ def cases():
         ("three words", 4, 3, 2),
         ("a narrow beam", 6, 5, 2),
         ("a wide beam", 5, 4, 30),
-        ("longer", 8, 12, 3),
+        ("longer", 5, 6, 3),
     ):
         scores = 2 * rng.normal(size=(V, V))
         yield Case(label, (scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True)), 0, n, K))

@@ -98,7 +98,6 @@ WRONG = {
         "            continue",
         tell="The end mark is skipped, and the text goes on: it should stop.",
     ),
-    "without limit": edit("for _ in range(most):", "while True:", says="no result within"),
     "only the example": code(
         """
 def greedy(scores, first, eos, most):

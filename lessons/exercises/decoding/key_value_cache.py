@@ -126,7 +126,7 @@ import numpy as np
 def cached_step(x, keys, values, wq, wk, wv):
     return wv @ x, (wk @ x)[None], (wv @ x)[None]
 """,
-        says="shape",
+        says="expected",
     ),
 }
 

@@ -137,6 +137,7 @@ def cases():
     yield Case("the example", (scores, [5, 1, 2, 5, 1], 3))
     yield Case("an empty text", (scores, [], 2))
     yield Case("shorter than a phrase", (scores, [3, 3], 4))
+    yield Case("the last two words are equal", (scores, [1, 3, 3], 2))
     yield Case("the same word again and again", (scores, [3, 3, 3], 2))
     yield Case("three places", (scores, [1, 2, 3, 1, 2, 4, 1, 2, 5, 6, 2, 0, 1, 2], 3))
     yield Case("larger", (rng.normal(size=5), [int(word) for word in rng.integers(0, 5, 60)], 3))
