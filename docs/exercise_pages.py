@@ -66,7 +66,7 @@ def track_page(name: str, group: Sequence[Exercise]) -> str:
             f"`{one.name}` · {level} · {one.minutes} minutes · lesson {one.lesson}",
             _body(one),
             _fenced(one.stub, one.kind),
-            f"`minitransformer exercise start {one.name}` begins it. After a try: [the solution](#solution-{one.name}).",
+            f"Begin: `minitransformer exercise start {one.name}`. After a try: [the solution](#solution-{one.name}).",
             *(_folded(f"Hint {number}", hint) for number, hint in enumerate(one.hints, start=1)),
         ]
     return "\n\n".join(parts) + "\n"

@@ -22,6 +22,7 @@ class Difference:
     expected: Any
     got: Any
     place: tuple[int, ...] = ()
+    many: int = 0  # entries that are wrong
 
     def lines(self) -> list[str]:
         if self.what == "kind":
@@ -35,10 +36,12 @@ class Difference:
             for word, one in (("expected", self.expected), ("got", self.got)):
                 shown += indented(f"{word.ljust(label)}  {self.name} = ", show(one))
         at = f"{self.name}[{', '.join(map(str, self.place))}]" if self.place else self.name
-        many = np.count_nonzero(~close(self.expected, self.got, 1e-5))
-        wrong = f" ({many} of {np.size(self.expected)} entries are wrong)" if np.size(self.expected) > 1 else ""
-        values = (np.asarray(one)[self.place] for one in (self.expected, self.got))
-        return [*shown, "{}  expected {}, got {}{}".format(at, *map(number, values), wrong)]
+        wrong = f" ({self.many} of {np.size(self.expected)} entries are wrong)" if np.size(self.expected) > 1 else ""
+        values = [np.asarray(one)[self.place] for one in (self.expected, self.got)]
+        texts = [number(value) for value in values]
+        if texts[0] == texts[1]:  # they differ further behind
+            texts = [number(value, 15) for value in values]
+        return [*shown, "{}  expected {}, got {}{}".format(at, *texts, wrong)]
 
 
 def normal(value: Any) -> Any:
@@ -92,11 +95,12 @@ def difference(expected: Any, got: Any, tolerance: float, name: str = "result") 
     wrong = ~close(expected, got, tolerance)
     if not wrong.any():
         return None
-    return Difference("numbers", name, expected, got, tuple(int(i) for i in np.argwhere(wrong)[0]))
+    first = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return Difference("numbers", name, expected, got, first, int(wrong.sum()))
 
 
-def number(value: Any) -> str:
-    return str(value) if np.asarray(value).dtype.kind in "biu" else f"{float(value):.6g}"
+def number(value: Any, digits: int = 6) -> str:
+    return str(value) if np.asarray(value).dtype.kind in "biu" else f"{float(value):.{digits}g}"
 
 
 def show(value: Any) -> str:

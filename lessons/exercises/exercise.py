@@ -163,6 +163,8 @@ def read_exercise(path: Path) -> Exercise:
     ]
     if not hasattr(module, "expected") and not hasattr(module, "forward"):
         missing.append("expected")
+    if getattr(module, "KIND", "python") not in KINDS:
+        raise FileError(path, f"KIND is {module.KIND!r}", f"choose one of {', '.join(KINDS)}")
     if missing:
         raise FileError(path, f"no exercise: {', '.join(missing)} not found", "see 'An exercise' in CONTRIBUTING.md")
     if not module.__doc__:
@@ -175,16 +177,18 @@ def read_exercise(path: Path) -> Exercise:
     if not function:
         raise FileError(path, "STUB defines no function", "write `def name(arguments):` in it")
     forward = getattr(module, "forward", None)
+    # what a file may leave out, and what holds then
+    options = {
+        "lesson": "", "level": 1, "minutes": 10, "results": (), "allowed": (), "forbidden": (), "megabytes": MEGABYTES,
+        "tolerance": TOLERANCE[kind],
+    }  # fmt: skip
     return Exercise(
-        name=path.stem.replace("_", "-"), track=module.TRACK, lesson=str(getattr(module, "LESSON", "")),
-        level=getattr(module, "LEVEL", 1), minutes=getattr(module, "MINUTES", 10),
+        name=path.stem.replace("_", "-"), track=module.TRACK, kind=kind, function=function,
         statement=inspect.cleandoc(module.__doc__) + "\n", stub=stub, hints=tuple(module.HINTS),
         solution=module.SOLUTION.lstrip("\n"), another=module.ANOTHER.lstrip("\n"), wrong=module.WRONG,
-        cases=module.cases, expected=getattr(module, "expected", None) or _gradient(forward),
-        kind=kind, function=function, results=getattr(module, "RESULTS", ()), allowed=getattr(module, "ALLOWED", ()),
-        forbidden=getattr(module, "FORBIDDEN", ()),
-        megabytes=getattr(module, "MEGABYTES", MEGABYTES), tolerance=getattr(module, "TOLERANCE", TOLERANCE[kind]), forward=forward, launch=getattr(module, "launch", None),
-        demands=getattr(module, "demands", None),
+        cases=module.cases, expected=getattr(module, "expected", None) or _gradient(forward), forward=forward,
+        launch=getattr(module, "launch", None), demands=getattr(module, "demands", None),
+        **{name: getattr(module, name.upper(), value) for name, value in options.items()},
     )  # fmt: skip
 
 

@@ -117,7 +117,7 @@ class Judge:
                 return Verdict(False, "traffic", f"{_input(exercise, case)}\n{said}")
             return None
         if case.secret:
-            text = f"{case.call} = {answer.result!r}\nThat is not it; all inputs are right now, so look at what you changed."
+            text = f"{case.call} = {answer.result!r}\nThat is not it. All inputs are right now: what have you changed?"
             return Verdict(
                 False, "wrong line", text, "Copy the faulty line as it stood in the file that you were given."
             )

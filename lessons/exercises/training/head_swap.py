@@ -108,6 +108,8 @@ def cases():
 
     yield Case("the example", (state(["base.w", "head.weight", "head.bias"], 4, 3), rng.normal(size=(2, 3))))
     more = ["embedding.weight", "layers.0.weight", "head.weight", "head.bias"]
+    norm = [*more, "head.norm.weight"]
+    yield Case("a head of three parts", (state(norm, 5, 2), rng.normal(size=(3, 2))))
     yield Case("several parts", (state(more, 5, 2), rng.normal(size=(3, 2))))
     yield Case(
         "names that look like a head",

@@ -11,8 +11,6 @@ Steps count from 1; at step = warmup both give 1, the peak. `peak` is the learni
 Example: warmup = 4, peak = 1: the steps 1, 2, 3, 4 get 0.25, 0.5, 0.75, 1, and step 16 gets 0.5.
 """
 
-import numpy as np
-
 from lessons.exercises.exercise import Case, code, edit
 from minitransformer.optim import inverse_square_root
 
