@@ -13,7 +13,7 @@ import numpy as np
 from lessons.exercises.compare import SHOWN, Difference, difference, indented, normal, show
 from lessons.exercises.exercise import Case, Exercise
 from lessons.exercises.mistakes import recognise
-from lessons.exercises.sandbox import SECONDS, Answer, Outcome, Sandbox
+from lessons.exercises.sandbox import MEGABYTES, SECONDS, Answer, Outcome, Sandbox
 
 COMPILING = 40  # seconds, where a compiler has its share in them
 STEP = 1e-5  # of the central difference shown beside a wrong gradient: its error is near 1e-10
@@ -80,7 +80,7 @@ class Judge:
             calls = [(cases[n].call or exercise.function, cases[n].arguments) for n in numbers]
         allowed = (*exercise.allowed, *(("numba", "llvmlite") if exercise.kind == "numba" else ()))
         seconds = COMPILING if exercise.kind == "cuda" or (exercise.kind == "numba" and not plain) else SECONDS
-        limits = {"seconds": seconds, "megabytes": exercise.megabytes} | self.limits
+        limits = {"seconds": seconds, "megabytes": MEGABYTES} | self.limits
         return self.sandbox.run(exercise.kind, exercise.file, source, calls, plain=plain, allowed=allowed, **limits)
 
     def _stage(
@@ -113,7 +113,7 @@ class Judge:
             if answer.changed:
                 text = f"{_input(exercise, case)}\nThe numbers are right, but the function writes to its inputs."
                 return Verdict(False, "changed inputs", text, "Work on a copy: the caller still needs what it gave.")
-            if exercise.demands and (said := exercise.demands(case, answer.counters)):
+            if exercise.demands and answer.counters and (said := exercise.demands(case, answer.counters)):
                 return Verdict(False, "traffic", f"{_input(exercise, case)}\n{said}")
             return None
         if case.secret:
@@ -261,7 +261,7 @@ def _raised(exercise: Exercise, case: Case, answer: Answer) -> Verdict:
         return Verdict(False, "fence", f"{where}{answer.text}", "A function computes from its inputs alone.")
     if answer.error == "MemoryError":
         return Verdict(
-            False, "memory", f"{start}{where}The answer needs more memory than it may have ({exercise.megabytes} MB)."
+            False, "memory", f"{start}{where}The answer needs more memory than it may have ({MEGABYTES} MB)."
         )
     if exercise.kind == "cuda":
         text = answer.text

@@ -160,8 +160,8 @@ def _run_calls(job: dict[str, Any], path: Path, say: Any, printed: "_Printed") -
             answer = {"error": "no value", "text": str(error), "line": 0, "code": ""}
         if json.dumps(encoded(tuple(map(_bare, given)))) != before:
             answer["changed"] = True
-        if watch and watch.race:
-            answer["race"] = watch.race
+        if watch:
+            answer |= {"race": watch.race, "counters": {"largest_array": watch.largest}}
         say(**answer, printed=printed.text())
 
 
