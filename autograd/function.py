@@ -36,6 +36,11 @@ class Function:
     forward_calls = 0  # of the calls noted, those of the forward pass
 
     def __init_subclass__(cls) -> None:
+        if any(isinstance(vars(cls).get(name), staticmethod) for name in ("forward", "backward")):
+            raise TypeError(
+                f"{cls.__name__}: forward and backward are methods here, not static: def forward(self, x), "
+                "self.save(x) for ctx.save_for_backward(x), self.saved for ctx.saved_tensors; apply is the same"
+            )
         if cls.kernel is not None:
             Function.rules[cls.kernel] = cls
 
@@ -46,6 +51,10 @@ class Function:
     @property
     def name(self) -> str:
         return type(self).__name__
+
+    def __repr__(self) -> str:
+        shapes = ", ".join("-" if tensor is None else str(tensor.shape) for tensor in self.inputs)
+        return f"{self.name}(freed by backward)" if self.freed else f"{self.name}({shapes})"
 
     def forward(self, *arguments: Any):
         raise MissingRule(f"{self.name} has no forward method")
@@ -81,12 +90,14 @@ class Function:
 
     def _watch(self, tensors: tuple[Tensor | None, ...]) -> None:
         """Nobody may write to a saved array that one of these Tensors looks at until backward has read it."""
-        watched = []
-        for value in self.saved:
+        watched, saved = [], list(self.saved)
+        for place, value in enumerate(saved):
             if isinstance(value, self.xp.ndarray) and (storage := _storage_of(value, tensors)):
+                if storage.sliced:
+                    saved[place] = self.xp.array(value)
                 storage.keep()
                 watched.append((value, storage, storage.version))
-        self.watched = watched
+        self.watched, self.saved = watched, tuple(saved)
 
     def check_saved(self) -> None:
         for array, storage, version in self.watched:

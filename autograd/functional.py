@@ -29,14 +29,18 @@ from autograd.operators import (
     where,
 )  # fmt: skip
 from autograd.shapes import astype, concatenate, expand, index, one_axis, reshape, split, stack, swapaxes, transpose
+from autograd.syntax import torch_words
 from autograd.tensor import Tensor
 
 __all__ = [
     "absolute", "add", "astype", "attention", "concatenate", "cross_entropy", "divide", "dropout", "embedding", "exp",
     "expand", "feed_forward", "gelu", "index", "layer_norm", "linear", "linear_cross_entropy", "log", "log_softmax",
-    "matmul", "max", "mean", "multiply", "power", "relu", "reshape", "sigmoid", "softmax", "split", "sqrt", "stack",
-    "subtract", "sum", "swapaxes", "tanh", "transpose", "var", "where",
+    "cat", "matmul", "max", "mean", "mse_loss", "multiply", "power", "relu", "reshape", "scaled_dot_product_attention",
+    "sigmoid", "softmax", "split", "sqrt", "stack", "subtract", "sum", "swapaxes", "tanh", "transpose", "var", "where",
 ]  # fmt: skip
+
+
+cat = concatenate  # PyTorch's name
 
 
 def rows(x):
@@ -128,6 +132,30 @@ def attention(q, k, v, is_causal=False, key_lengths=None, dropout_p=0.0, *, scal
     return Attention.apply(q, k, v, mask, scale, dropout)
 
 
+def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):
+    """PyTorch's signature for attention. With a mask of one's own it is computed step by step, and stores all weights.
+
+    attn_mask  broadcast to (B, H, T, S): booleans, True where a query sees a key, or numbers to add to the scores
+    A query that sees no key gives zeros."""
+    if attn_mask is None:
+        return attention(q, k, v, is_causal, dropout_p=dropout_p, scale=scale)
+    if is_causal:
+        raise ValueError("give attn_mask or is_causal, not both")
+    q, k, v = tensors(q, k, v)
+    scores = q @ k.swapaxes(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if not isinstance(attn_mask, Tensor):
+        attn_mask = q.backend.asarray(attn_mask)
+    if attn_mask.dtype.kind == "b":
+        seen = attn_mask.array if isinstance(attn_mask, Tensor) else attn_mask
+        scores = where(seen, scores, -np.inf)
+    else:
+        scores = scores + attn_mask
+        seen = scores.array > -np.inf
+    some = seen.any(axis=-1, keepdims=True)
+    weights = where(some, softmax(where(some, scores, 0.0)), 0.0)
+    return dropout(weights, dropout_p) @ v
+
+
 class LayerNorm(Rule):
     """n = (x - mean) / √(variance + eps), y = n · weight + bias.
     dy ↦ rstd (dn - mean dn - n mean(dn n)) with dn = dy · weight;  Σ dy n;  Σ dy"""
@@ -188,6 +216,8 @@ class Embedding(Rule):
 def embedding(weight, ids):
     """Rows of a table.   weight (V, C); ids (...) integers → (..., C)"""
     (weight,) = tensors(weight)
+    if weight.dtype.kind in "iu" and getattr(ids, "ndim", 0) == 2 and ids.dtype.kind == "f":
+        raise TypeError("embedding takes the table first: F.embedding(weight, ids); PyTorch has it the other way round")
     return Embedding.apply(weight, integers(ids, weight.backend))
 
 
@@ -228,14 +258,25 @@ def _along(rule, x, axis):
     return rule.apply(x) if axis == x.ndim - 1 else rule.apply(x.swapaxes(axis, -1)).swapaxes(axis, -1)
 
 
+@torch_words
 def softmax(x, axis=-1):
     """exp(x) / Σ exp(x) along an axis."""
     return _along(Softmax, x, axis)
 
 
+@torch_words
 def log_softmax(x, axis=-1):
     """log of the softmax, without forming it."""
     return _along(LogSoftmax, x, axis)
+
+
+def mse_loss(x, target):
+    """Mean of (x - target)².   x, target of one shape → a single number"""
+    x, target = tensors(x, target)
+    if x.shape != target.shape:
+        raise ValueError(f"x has shape {x.shape}, target {target.shape}; they must agree")
+    difference = x - target
+    return (difference * difference).mean()
 
 
 class CrossEntropy(Rule):
@@ -315,10 +356,15 @@ _seeds = np.random.default_rng(0)
 
 
 def manual_seed(seed):
-    """Restarts the sequence of seeds that dropout draws when none is given."""
+    """Restarts the sequence of seeds that dropout and randn draw."""
     global _seeds
     _seeds = np.random.default_rng(seed)
 
 
 def _fresh_seed():
     return int(_seeds.integers(2**63))
+
+
+def fresh_random():
+    """A generator of its own, from the same sequence."""
+    return np.random.default_rng(_fresh_seed())

@@ -17,12 +17,14 @@ Where that noise drowns a derivative (a large constant was added, say), the chec
 Everything is in float64, and the function must be deterministic (give dropout a seed).
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from autograd import diagnosis
 from autograd.tensor import Tensor, no_grad
 
 STEP = 1e-2  # first h; scaled by |x| where that is larger than 1
@@ -39,13 +41,18 @@ class GradcheckError(AssertionError):
 
 @dataclass(frozen=True)
 class Report:
-    """What was compared, and the largest error relative to the tolerance 1 and to the entry."""
+    """What was compared, and the largest relative error."""
 
     entries: int
     worst_error: float  # |analytic - numeric| / max(|analytic|, |numeric|), over entries above the noise floor
+    complete: bool = True  # all entries of the Jacobian, not random directions for some inputs
 
     def __bool__(self) -> bool:
         return True
+
+    def __str__(self) -> str:
+        what = "all {} entries" if self.complete else "{} entries and random directions"
+        return f"right: {what.format(self.entries)} agree, relative error at most {self.worst_error:.1e}"
 
 
 def gradcheck(
@@ -55,6 +62,7 @@ def gradcheck(
     directions: int = DIRECTIONS,
     full_jacobian: int = FULL_JACOBIAN,
     seed: int = 0,
+    explain: bool = True,
 ) -> Report:
     """Checks d(outputs)/d(input) for every input that requires a gradient; raises at the worst entry.
 
@@ -63,33 +71,38 @@ def gradcheck(
     rtol           relative tolerance; smooth functions meet 1e-7 with room to spare
     directions     random directions for each input too large for its full Jacobian
     full_jacobian  largest number of Jacobian entries that are all checked
+    explain        look for the likely mistake when a rule is wrong, which takes the rest of the entries
     """
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     positions = _positions_to_check(inputs)
     fresh = tuple(_copy(value) for value in inputs)
     probe = _Probe(function, fresh)
     rng = np.random.default_rng(seed)
-    entries, worst = 0, 0.0
+    entries, worst, complete = 0, 0.0, True
     for position in positions:
         size, outputs = fresh[position].size, probe.output_size
         if size * outputs <= full_jacobian:
             checks = _all_entries(probe, position)
         else:
-            checks = _random_directions(probe, position, directions, rng)
-        largest, noise = 0.0, 0.0
-        for where, analytic, numeric, floor, doubt in checks:
-            entries += np.size(analytic)
-            _compare(where, analytic, numeric, floor, doubt, rtol, fresh[position].shape, position)
-            size = np.maximum(np.abs(analytic), np.abs(numeric))
-            clear = size > floor / rtol
-            worst = max(worst, float((np.abs(analytic - numeric)[clear] / size[clear]).max(initial=0.0)))
-            largest, noise = max(largest, float(size.max())), max(noise, float(floor.max()))
+            checks, complete = _random_directions(probe, position, directions, rng), False
+        largest, noise, seen = 0.0, 0.0, []
+        for entry in checks:
+            seen.append(entry)
+            if entry.wrong(rtol).any():
+                if explain:
+                    with contextlib.suppress(Exception):  # at other points the function may fail in ways of its own
+                        seen.extend(checks)
+                raise GradcheckError(diagnosis.complaint(probe, position, seen, rtol))
+            entries += entry.analytic.size
+            clear = entry.size > entry.floor / rtol
+            worst = max(worst, float((entry.error[clear] / entry.size[clear]).max(initial=0.0)))
+            largest, noise = max(largest, float(entry.size.max())), max(noise, float(entry.floor.max()))
         if noise * 1e-3 < largest < noise * 10:  # far below the noise it is a zero up to rounding
             raise GradcheckError(
                 f"input {position}: derivatives of size {largest:.2g} drown in the rounding noise {noise:.2g} of the "
                 "function's values; subtract what is constant, or scale the function, so that they can be checked"
             )
-    return Report(entries, worst)
+    return Report(entries, worst, complete)
 
 
 def _positions_to_check(inputs: tuple) -> list[int]:
@@ -119,7 +132,14 @@ class _Probe:
 
     def __init__(self, function: Callable[..., Any], inputs: tuple):
         self.function, self.inputs = function, inputs
+        before = [np.array(value.numpy()) if isinstance(value, Tensor) else None for value in inputs]
         self.outputs = self._run()
+        for position, (values, tensor) in enumerate(zip(before, inputs, strict=True)):
+            if values is not None and not np.array_equal(values, tensor.numpy(), equal_nan=True):
+                name = diagnosis.name_of(function, self.outputs)
+                raise GradcheckError(
+                    f"{name}: the forward pass changes input {position} in place; let it change a copy"
+                )
         self.values = self._join(self.outputs)
         self.output_size = self.values.size
         if not np.array_equal(self.values, self._join(self._run()), equal_nan=True):
@@ -142,6 +162,15 @@ class _Probe:
     @staticmethod
     def _join(outputs: list[Tensor]) -> np.ndarray:
         return np.concatenate([np.asarray(o.numpy(), dtype=np.float64).reshape(-1) for o in outputs])
+
+    def place(self, flat: int) -> str:
+        """An element of the joined vector, as the output and index that it has."""
+        for number, output in enumerate(self.outputs):
+            if flat < output.size:
+                name = "output" if len(self.outputs) == 1 else f"output {number}"
+                return name + diagnosis.index_text(tuple(map(int, np.unravel_index(flat, output.shape))))
+            flat -= output.size
+        raise IndexError(flat)
 
     def value(self) -> np.ndarray:
         with no_grad():
@@ -177,6 +206,22 @@ class _Probe:
             raise GradcheckError(f"input {position} is {tensor.dtype}, its gradient {tensor.grad.dtype}")
         return np.array(tensor.grad.numpy())
 
+    def value_at(self, position: int, centre: Any, step: np.ndarray) -> np.ndarray:
+        tensor = self.inputs[position]
+        tensor.data = tensor.backend.asarray(tensor.backend.to_numpy(centre) + step)
+        return self.value()
+
+    def slopes(self, position: int, index: tuple[int, ...], h: float = 10 * SMALLEST_STEP):
+        """Derivatives of all outputs by one input element from the left and from the right, to a few digits."""
+        tensor = self.inputs[position]
+        centre, step = tensor.array.copy(), np.zeros(tensor.shape)
+        step[index] = h
+        try:
+            left, here, right = (self.value_at(position, centre, side * step) for side in (-1, 0, 1))
+        finally:
+            tensor.data = centre
+        return (here - left) / h, (right - here) / h
+
     def numeric(self, position: int, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The derivative of all outputs along a direction of one input, its noise floor, and where it is in doubt."""
         tensor = self.inputs[position]
@@ -184,10 +229,9 @@ class _Probe:
         backend = tensor.backend
 
         def central(h: float) -> np.ndarray:
-            tensor.data = backend.asarray(backend.to_numpy(centre) + h * direction)
-            above = self.value()
-            tensor.data = backend.asarray(backend.to_numpy(centre) - h * direction)
-            return (above - self.value()) / (2 * h)
+            return (
+                self.value_at(position, centre, h * direction) - self.value_at(position, centre, -h * direction)
+            ) / (2 * h)
 
         moved = np.abs(backend.to_numpy(centre))[direction != 0]
         h = STEP * max(1.0, float(moved.max(initial=0.0)))
@@ -221,13 +265,13 @@ def _all_entries(probe: _Probe, position: int):
         numeric, floor, doubt = probe.numeric(position, direction)
         if missing:
             _complain_if_missing(position, numeric, floor)
-        yield f"[{', '.join(map(str, where))}]", jacobian[:, column], numeric, floor, doubt
+        yield diagnosis.Entry(where, jacobian[:, column], numeric, floor, doubt)
 
 
 def _random_directions(probe: _Probe, position: int, count: int, rng: np.random.Generator):
     """Random unit directions through the input, seen through random weights on the outputs."""
     shape = probe.inputs[position].shape
-    for number in range(count):
+    for _ in range(count):
         weights = rng.standard_normal(probe.output_size)
         direction = rng.standard_normal(shape)
         direction /= np.linalg.norm(direction)
@@ -238,9 +282,8 @@ def _random_directions(probe: _Probe, position: int, count: int, rng: np.random.
         if gradient is None:
             _complain_if_missing(position, np.array([numeric]), noise)
             gradient = np.zeros(shape)
-        where = f" along random direction {number}"
         analytic = np.array([float((gradient * direction).sum())])
-        yield where, analytic, np.array([numeric]), noise, np.array([bool(doubt.any())])
+        yield diagnosis.Entry(None, analytic, np.array([numeric]), noise, np.array([bool(doubt.any())]))
 
 
 def _complain_if_missing(position: int, numeric: np.ndarray, floor: np.ndarray) -> None:
@@ -249,29 +292,6 @@ def _complain_if_missing(position: int, numeric: np.ndarray, floor: np.ndarray) 
             f"input {position} got no gradient at all, yet the function depends on it "
             f"(derivative {numeric[np.argmax(np.abs(numeric))]:.3g}): a rule returned None, or the graph was cut"
         )
-
-
-def _compare(where, analytic, numeric, floor, doubt, rtol, shape, position) -> None:
-    """Raises at an entry out of tolerance, and names the worst."""
-    size = np.maximum(np.abs(analytic), np.abs(numeric))
-    with np.errstate(invalid="ignore"):
-        error = np.abs(analytic - numeric)
-    # written so that NaN counts as wrong; infinities pass any inequality, so they are named
-    wrong = ~(error <= rtol * size + floor) | ~np.isfinite(analytic) | ~np.isfinite(numeric)
-    if not wrong.any():
-        return
-    with np.errstate(invalid="ignore"):
-        relative = error / np.maximum(size, 1e-300)
-        badness = np.nan_to_num(error / (size + floor), nan=np.inf)
-    output = int(np.argmax(np.where(wrong, badness, -1)))
-    hint = ""
-    if doubt[output if doubt.size == wrong.size else 0]:
-        hint = "; the differences do not settle as the step shrinks: is there a kink, a jump or the edge of a domain?"
-    raise GradcheckError(
-        f"d output[{output}] / d input {position}{where}, input of shape {shape}: "
-        f"analytic {analytic[output]:.12g}, numeric {numeric[output]:.12g}, "
-        f"relative error {relative[output]:.2g} (allowed {rtol:g}){hint}"
-    )
 
 
 def _largest(values: np.ndarray) -> float:

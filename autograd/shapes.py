@@ -1,9 +1,10 @@
-"""Moving elements without computing: reshape, transpose, index, concatenate, cast."""
+"""Moving elements without computing: reshape, transpose, index, concatenate, copy, cast."""
 
 import numpy as np
 
 from autograd.function import Rule
 from autograd.gradient_sum import SliceGradient
+from autograd.syntax import torch_words
 from autograd.tensor import Tensor
 
 
@@ -76,6 +77,16 @@ class Concatenate(Rule):
         return None, *self.xp.split(dy, self.ends, axis=self.axis)
 
 
+class Clone(Rule):
+    """The same numbers in memory of their own.   dy ↦ dy"""
+
+    def forward(self, x):
+        return x.copy()
+
+    def backward(self, dy):
+        return dy
+
+
 class Cast(Rule):
     """The same numbers in another float dtype.   dy ↦ dy in the old one"""
 
@@ -98,6 +109,11 @@ def same_dtype(name, parts):
     """Mixed precision is the caller's decision, not a silent promotion."""
     if len({part.dtype for part in parts}) > 1:
         raise ValueError(f"{name}: dtypes {' and '.join(str(part.dtype) for part in parts)} do not mix; cast one")
+
+
+def clone(x):
+    """x in memory of its own."""
+    return Clone.apply(x)
 
 
 def reshape(x, shape):
@@ -140,6 +156,7 @@ def index(x, key):
     return Index.apply(x, key)
 
 
+@torch_words
 def concatenate(parts, axis=0):
     """Tensors laid end to end along an axis that exists."""
     parts = list(parts)
@@ -150,6 +167,7 @@ def concatenate(parts, axis=0):
     return Concatenate.apply(axis, *parts)
 
 
+@torch_words
 def stack(parts, axis=0):
     """Tensors of one shape laid side by side along a new axis."""
     parts = list(parts)
@@ -159,6 +177,7 @@ def stack(parts, axis=0):
     return concatenate([part.reshape(part.shape[:axis] + (1,) + part.shape[axis:]) for part in parts], axis)
 
 
+@torch_words
 def split(x, sections, axis=0):
     """x cut along an axis: into that many equal pieces, or into pieces of the given sizes."""
     axis = one_axis(axis, x.ndim)

@@ -2,6 +2,8 @@
 
 The rules behind the operators are in operators.py and shapes.py; here is only the syntax."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,21 @@ from autograd import numpy_guard
 
 REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__",
              "power": "__rpow__", "matmul": "__rmatmul__"}  # fmt: skip
+
+
+def torch_words(function: Callable) -> Callable:
+    """Lets a function take dim= and keepdim= for axis= and keepdims=."""
+
+    @functools.wraps(function)
+    def either(*arguments: Any, **options: Any) -> Any:
+        for theirs, ours in (("dim", "axis"), ("keepdim", "keepdims")):
+            if theirs in options:
+                if ours in options:
+                    raise TypeError(f"{function.__name__}: {theirs} and {ours} mean the same; give one of them")
+                options[ours] = options.pop(theirs)
+        return function(*arguments, **options)
+
+    return either
 
 
 class TensorSyntax:
@@ -155,6 +172,9 @@ class TensorSyntax:
         return autograd.shapes.reshape(self, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
 
     def transpose(self, *axes):
+        """All axes in a new order (reversed if none is given), as in NumPy; two of them swapped, as in PyTorch."""
+        if len(axes) == 2 and all(isinstance(axis, int) for axis in axes):
+            return autograd.shapes.swapaxes(self, *axes)
         return autograd.shapes.transpose(self, axes or None)
 
     def swapaxes(self, one, other):
@@ -170,15 +190,19 @@ class TensorSyntax:
     def astype(self, dtype):
         return autograd.shapes.astype(self, dtype)
 
+    @torch_words
     def sum(self, axis=None, keepdims=False):
         return autograd.operators.sum(self, axis, keepdims)
 
+    @torch_words
     def mean(self, axis=None, keepdims=False):
         return autograd.operators.mean(self, axis, keepdims)
 
+    @torch_words
     def max(self, axis=None, keepdims=False):
         return autograd.operators.max(self, axis, keepdims)
 
+    @torch_words
     def var(self, axis=None, keepdims=False, correction=0):
         return autograd.operators.var(self, axis, keepdims, correction)
 

@@ -19,7 +19,7 @@ import numpy as np
 import kernels
 from autograd.gradient_sum import GradientSum
 from autograd.storage import Storage, owner_of
-from autograd.syntax import TensorSyntax
+from autograd.torch_names import TorchNames
 from kernels.contract import FLOATS
 
 
@@ -50,7 +50,7 @@ def no_grad() -> Iterator[None]:
         _mode.recording = former
 
 
-class Tensor(TensorSyntax):
+class Tensor(TorchNames):
     """An array that remembers how it was computed. It is made of a copy of what is given.
 
     array          the array (NumPy or CuPy), for code that only reads it; everybody else takes `data`

@@ -3,6 +3,7 @@
 import importlib
 
 PROJECT = "minitransformer"
+__version__ = "0.2.0"
 
 
 def refuse_foreign(name: str) -> None:

@@ -5,6 +5,7 @@ constant that moves between backends along with the weights), a Module or a list
 attribute names joined by dots, as in PyTorch: `layers.0.self_attn.in_proj_weight`.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
@@ -105,11 +106,19 @@ class Module:
             elif isinstance(value, list | tuple):
                 yield from ((f"{name}.{i}", child) for i, child in enumerate(value) if isinstance(child, Module))
 
+    def children(self) -> Iterator["Module"]:
+        """The modules directly below this one."""
+        return (child for _, child in self._children())
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
+        """(name, module) of this one, whose name is empty, and of all below it."""
+        yield prefix, self
+        for name, child in self._children():
+            yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
+
     def modules(self) -> Iterator["Module"]:
         """This module and all below it."""
-        yield self
-        for _, child in self._children():
-            yield from child.modules()
+        return (module for _, module in self.named_modules())
 
     def _named_tensors(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
         """Every Tensor under every name it has: a tied weight comes several times."""
@@ -133,6 +142,24 @@ class Module:
     def num_parameters(self) -> int:
         """How many numbers are learned; tied weights count once."""
         return sum(parameter.size for parameter in self.parameters())
+
+    # ------------------------------------------------------------------------------------------ what print shows
+
+    def __repr__(self) -> str:
+        """Parts, shapes and counts, with equal layers of a list told once."""
+        count = f"{self.num_parameters():,} parameters in {len(self.parameters())} arrays, backend {self.backend.name}"
+        first, *lines = self._lines("")
+        return "\n".join([f"{first}: {count}", *lines])
+
+    def _lines(self, indent: str) -> Iterator[str]:
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        shapes = [f"{name} {value.shape}" for name, value in tensors.items()]
+        yield f"{type(self).__name__}{'  ' if shapes else ''}{', '.join(shapes)}"
+        parts = [(name, tuple(child._lines(indent + "  "))) for name, child in self._children()]
+        for _, alike in itertools.groupby(parts, key=lambda part: (part[0].rpartition(".")[0] or part[0], part[1])):
+            (name, (first, *lines)), *others = alike
+            yield f"{indent}  {name}{f' to {len(others)}' if others else ''}: {first}"
+            yield from lines
 
     # ------------------------------------------------------------------------------------------ state
 

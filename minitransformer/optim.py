@@ -32,6 +32,11 @@ class Optimizer:
         self.steps = dict.fromkeys(self.parameters, 0)
         self.arrays: dict[str, dict[str, Any]] = {kind: {} for kind in self.kept}
 
+    def __repr__(self) -> str:
+        numbers = sum(parameter.size for parameter in self.parameters.values())
+        what = f"{numbers:,} numbers in {len(self.parameters)} arrays, step {max(self.steps.values())}"
+        return f"{type(self).__name__}(lr={self.lr:g}, weight_decay={self.weight_decay:g}): {what}"
+
     def zero_grad(self) -> None:
         for parameter in self.parameters.values():
             parameter.grad = None

@@ -18,18 +18,31 @@ import queue
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
 from lessons.harness import claims, html_report
 from lessons.harness.terminal import Progress, claims_table, columns, printable, summary
 from minitransformer.app.cli.main import add_backend
+from minitransformer.app.cli.namespace import options_of
 from minitransformer.app.tables import table
 from minitransformer.errors import UserError
 
 SUMMARY = "run the lessons, each of which checks what it says"
 SCRIPTS = Path(__file__).parents[1]
 REPORT = Path("build/lessons.html")
+
+
+@dataclass(frozen=True)
+class Options:
+    name: Sequence[str] = ()
+    list: bool = False
+    full: bool = False
+    data: str | None = None
+    changed: bool = False
+    backend: str | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_backend(parser)
 
 
-def chosen_lessons(names: list[str]) -> list[Path]:
+def chosen_lessons(names: Sequence[str]) -> list[Path]:
     """The scripts NN_name.py in order, or those whose names start with what was asked for."""
     scripts = sorted(SCRIPTS.glob("[0-9][0-9]_*.py"))
     if not scripts:
@@ -53,13 +66,15 @@ def chosen_lessons(names: list[str]) -> list[Path]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    scripts = chosen_lessons(arguments.name)
-    if arguments.list:
+    options = options_of(Options, arguments)
+    scripts = chosen_lessons(options.name)
+    if options.list:
         print(table(("lesson", "subject"), [(script.stem, claims.title(script)) for script in scripts]))
         return 0
-    if arguments.data is not None and not Path(arguments.data).is_dir():
-        raise UserError(f"--data {arguments.data}: there is no such folder")
-    arguments.data = str(Path(arguments.data).resolve()) if arguments.data else None
+    if options.data is not None:
+        if not Path(options.data).is_dir():
+            raise UserError(f"--data {options.data}: there is no such folder")
+        options = replace(options, data=str(Path(options.data).resolve()))
     try:
         claims.FOLDER.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -69,11 +84,11 @@ def run(arguments: argparse.Namespace) -> int:
         for number, script in enumerate(scripts, start=1):
             place = f"[{number}/{len(scripts)}] {script.stem}"
             states[script.stem] = "not finished"
-            if arguments.changed and claims.up_to_date(script, _backend(arguments), arguments.full, arguments.data):
+            if options.changed and claims.up_to_date(script, _backend(options), options.full, options.data):
                 print(f"{place}: passed already on the present sources", flush=True)
                 states[script.stem] = "passed"
             else:
-                states[script.stem] = _run_lesson(script, arguments, place)
+                states[script.stem] = _run_lesson(script, options, place)
     return _conclude([script.stem for script in scripts], states)
 
 
@@ -97,18 +112,18 @@ def _conclude(names: list[str], states: dict[str, str]) -> int:
     return 1 if "failed" in states.values() else 0
 
 
-def _backend(arguments: argparse.Namespace) -> str:
+def _backend(options: Options) -> str:
     import kernels
 
-    return arguments.backend or kernels.current().name
+    return options.backend or kernels.current().name
 
 
-def _run_lesson(script: Path, arguments: argparse.Namespace, place: str) -> str:
+def _run_lesson(script: Path, options: Options, place: str) -> str:
     """Runs one script and keeps its log; passed or failed."""
     command = [sys.executable, "-u", str(script)]
-    command += ["--full"] if arguments.full else []
-    command += ["--data", arguments.data] if arguments.data else []
-    command += ["--backend", arguments.backend] if arguments.backend else []
+    command += ["--full"] if options.full else []
+    command += ["--data", options.data] if options.data else []
+    command += ["--backend", options.backend] if options.backend else []
     claims.forget(script)  # whatever happens next, no older verdict may stand
     log = claims.FOLDER / f"{script.stem}.log"
     progress = Progress(place, claims.title(script))

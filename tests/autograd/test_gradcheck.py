@@ -152,7 +152,7 @@ def test_the_message_names_the_worst_entry(backend):
     with pytest.raises(GradcheckError) as caught:
         gradcheck(with_rule(rule), (x,))
     message = str(caught.value)
-    assert "d output[1] / d input 0[0, 1], input of shape (2, 2)" in message
+    assert "d output[0, 1] / d input 0[0, 1], input of shape (2, 2)" in message
     assert "analytic 4.0004, numeric 4" in message and "relative error 0.0001" in message
 
 
@@ -174,7 +174,7 @@ def test_large_inputs_are_checked_along_directions(backend, rng):
         dx[1234] *= -1
         return dx
 
-    with pytest.raises(GradcheckError, match="along random direction"):
+    with pytest.raises(GradcheckError, match="along a random direction of input 0.*6 of 6 directions are wrong"):
         gradcheck(with_rule(one_wrong), (x,))
 
 
@@ -280,9 +280,95 @@ def test_what_cannot_be_told_is_not_called_right(backend):
 
 
 def test_a_kink_is_suspected(backend):
-    with pytest.raises(GradcheckError, match="is there a kink"):
+    with pytest.raises(GradcheckError, match="a kink here, with slope .* on the left and 1 on the right"):
         gradcheck(
             lambda x: (x * x).sqrt() ** 1.5 * 0 + F.relu(x + 1e-7), Tensor(np.zeros(1) + 1e-9, requires_grad=True)
         )
     with pytest.raises(GradcheckError, match="nothing to differentiate"):
         gradcheck(lambda x: [], Tensor(np.ones(1), requires_grad=True))
+
+
+MISTAKES = {
+    "exactly twice the true one": lambda self, dy: 4 * dy * self.x,
+    "3/2 times the true one": lambda self, dy: 3 * dy * self.x,
+    "half of the true one": lambda self, dy: dy * self.x,
+    "3.14159 times the true one": lambda self, dy: 2 * 3.14159 * dy * self.x,
+    "the wrong sign": lambda self, dy: -2 * dy * self.x,
+    "is transposed": lambda self, dy: (2 * dy * self.x).T,
+    "is zero everywhere": lambda self, dy: 0 * dy,
+    "where index 0 of the input is 1, whose gradient is zero": lambda self, dy: 2 * dy * self.x * [[1], [0], [1]],
+    "where index 1 of the input is 0, 2": lambda self, dy: 2 * dy * self.x + dy * np.array([1, 0, 1]),
+}
+
+
+@pytest.mark.parametrize("sentence", MISTAKES)
+@pytest.mark.parametrize("large", [False, True], ids=["all entries", "directions"])
+def test_a_common_mistake_is_named(backend, rng, sentence, large):
+    """Along random directions only what holds for the gradient as a whole can be seen."""
+    if large and any(word in sentence for word in ("transposed", "index")):
+        sentence = "6 of 6 directions are wrong"
+    with pytest.raises(GradcheckError) as caught:
+        gradcheck(
+            with_rule(MISTAKES.get(sentence, MISTAKES["is transposed"])),
+            leaf(rng, 3, 3),
+            full_jacobian=0 if large else 81,
+        )
+    assert sentence in str(caught.value)
+
+
+def test_a_mistake_that_explains_only_a_part_is_not_named(backend, rng):
+    def mixed(self, dy):
+        dx = 4 * dy * self.x
+        dx[0, 0] *= 3
+        return dx
+
+    with pytest.raises(GradcheckError) as caught:
+        gradcheck(with_rule(mixed), leaf(rng, 3, 3))
+    assert "twice" not in str(caught.value) and "9 of 81 entries are wrong" in str(caught.value)
+
+
+def test_the_op_is_named(backend, rng):
+    class Flat(Function):
+        def forward(self, x):
+            return x * 3
+
+        def backward(self, dy):
+            return dy
+
+    for function, name in ((Flat.apply, "Flat: "), (lambda x: Flat.apply(x).exp(), "a function that ends in Exp: ")):
+        with pytest.raises(GradcheckError, match=name):
+            gradcheck(function, leaf(rng, 2))
+
+
+def test_several_outputs_have_places_of_their_own(backend, rng):
+    wrong = with_rule(lambda self, dy: 3 * dy * self.x)
+    with pytest.raises(GradcheckError, match=r"d output 1\[\d, \d\] / d input 0\[\d, \d\]"):
+        gradcheck(lambda x: (x.sum(), wrong(x)), leaf(rng, 2, 3))
+
+
+def test_a_forward_that_changes_its_input_is_named(backend, rng):
+    class InPlace(Function):
+        def forward(self, x):
+            x *= 2
+            return x.copy()
+
+        def backward(self, dy):
+            return 2 * dy
+
+    with pytest.raises(GradcheckError, match="InPlace: the forward pass changes input 0 in place"):
+        gradcheck(InPlace.apply, leaf(rng, 3))
+
+
+def test_functions_in_pytorchs_form_are_explained():
+    with pytest.raises(TypeError, match="methods here, not static.*self.save"):
+
+        class Cube(Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x**3
+
+
+def test_the_report_says_what_was_compared(backend, rng):
+    few, many = gradcheck(lambda x: x * x, leaf(rng, 3)), gradcheck(lambda x: x * x, leaf(rng, 100))
+    assert few.complete and str(few).startswith("right: all 9 entries agree")
+    assert not many.complete and "random directions" in str(many)

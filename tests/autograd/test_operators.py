@@ -155,7 +155,7 @@ def test_shape_mistakes_are_explained(backend):
         (lambda: F.split(x, [1, 2], axis=1), "do not add up"),
         (lambda: F.stack([]), "nothing to stack"),
         (lambda: F.concatenate([]), "nothing to concatenate"),
-        (lambda: x.transpose(0, 0), "not an order of the 2 axes"),
+        (lambda: x.transpose((0, 0)), "not an order of the 2 axes"),
         (lambda: x.sum(axis=2), "out of bounds"),
         (lambda: x.sum(axis=(0, 0)), "named twice"),
         (lambda: x @ 3, "use \\* for a single number"),

@@ -83,6 +83,48 @@ def test_views_share_the_fate_of_the_array(backend, way, when):
     assert hidden.numpy().flat[5] == 13
 
 
+SLICES = {
+    "a row": lambda data: data[0],
+    "a slice of a slice": lambda data: data[0:2][:1, 1:],
+    "transposed": lambda data: data.T,
+    "from the end": lambda data: data[::-1, ..., ::-2],
+}
+
+
+@pytest.mark.parametrize("cut", SLICES.values(), ids=SLICES)
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize("kept", [True, False], ids=["the array is held too", "only the slice is held"])
+def test_a_slice_from_before_the_forward_pass_spoils_nothing(backend, cut, order, kept):
+    """Such slices cannot be made read-only any more: the rule keeps a copy. The memory may lie in any order."""
+    values = np.arange(1.0, 25.0).reshape(2, 3, 4).transpose(order)
+    x = leaf(values)
+    whole = x.data
+    part = cut(whole)
+    if not kept:
+        x.data = x.numpy().copy()  # another array: nothing of the former one is held but what follows
+        del whole
+        part = cut(x.data)
+    y = (x * x).sum()
+    part[...] = -100.0
+    assert x.numpy().min() == -100  # it is the memory of x
+    y.backward()
+    np.testing.assert_array_equal(x.grad.numpy(), 2 * values)
+
+
+def test_a_copy_is_made_only_where_a_slice_is_held(backend):
+    x = leaf(np.ones((2, 3)))
+    assert not x.storage.sliced
+    whole = x.data
+    again, view = x.data, x.reshape(3, 2).data
+    assert whole is again and not x.storage.sliced
+    part = view[0]
+    assert x.storage.sliced
+    del view, part
+    assert not x.storage.sliced
+    node = (x * x).node
+    assert any(saved is x.array for saved in node.saved)
+
+
 def test_a_rule_that_saved_a_view_protects_what_it_looks_at(backend):
     """Linear saves x as rows: another array, the same memory."""
     x, weight = leaf(np.ones((2, 3, 4))), leaf(np.ones((5, 4)))

@@ -8,6 +8,7 @@ import pytest
 import autograd.functional as F
 import kernels
 from autograd import Tensor
+from minitransformer import LanguageModel
 from minitransformer.config import Config
 from minitransformer.layers import (
     DecoderLayer,
@@ -320,3 +321,23 @@ def test_fixed_positions_are_no_parameters_and_learned_ones_are():
         full = table.weight.numpy()
         assert np.array_equal(table(3).numpy(), full[:3])
         assert np.array_equal(table(2, starts).numpy(), np.stack([full[2:4], full[5:7]]))
+
+
+def test_a_model_shows_its_parts():
+    model = LanguageModel(vocab_size=50, d_model=8, n_heads=2, n_layers=3, d_ff=16, tie_weights=True)
+    lines = repr(model).splitlines()
+    assert (
+        lines[0] == f"LanguageModel: {model.num_parameters():,} parameters in 38 arrays, backend {model.backend.name}"
+    )
+    assert (
+        "      layers.0 to 2: EncoderLayer" in lines and "        linear1: Linear  weight (16, 8), bias (16,)" in lines
+    )
+    assert sum("norm" in line for line in lines) == 2  # equal layers are told once, equal parts of a layer are not
+
+
+def test_modules_have_names():
+    model = LanguageModel(vocab_size=5, d_model=4, n_heads=1, n_layers=2, d_ff=4)
+    named = dict(model.named_modules())
+    assert named[""] is model and named["base.encoder.layers.1.norm2"] is model.base.encoder.layers[1].norm2
+    assert list(model.modules()) == list(named.values())
+    assert list(model.children()) == [model.base, model.head]

@@ -227,3 +227,11 @@ def test_clipping_before_adam_writes_no_second_gradient(monkeypatch, backend):
     clip_grad_norm([weight], 1.0)
     optimizer.step()
     assert weight.grad_and_factor()[0] is gradient.array and weight.grad_and_factor()[1] < 1
+
+
+def test_an_optimizer_shows_what_it_does():
+    weight = Tensor(np.ones((2, 3), dtype="float32"), requires_grad=True)
+    optimizer = Adam([weight], lr=3e-4)
+    weight.sum().backward()
+    optimizer.step()
+    assert repr(optimizer) == "Adam(lr=0.0003, weight_decay=0): 6 numbers in 1 arrays, step 1"
