@@ -29,7 +29,11 @@ class Difference:
             return [f"expected  {describe(self.expected)}", f"got       {describe(self.got)}"]
         if self.what == "shape":
             shapes = [str(np.shape(one)) for one in (self.expected, self.got)]
-            return [f"expected  {self.name} of shape {shapes[0]}", f"got       shape {shapes[1]}"]
+            lines = [f"expected  {self.name} of shape {shapes[0]}", f"got       shape {shapes[1]}"]
+            for n, one in enumerate((self.expected, self.got)):
+                if np.size(one) <= SHOWN:
+                    lines[n] += f": {' '.join(show(one).split())}"
+            return lines
         shown = []
         if 1 < np.size(self.expected) <= SHOWN:
             label = max(len("expected"), len("got"))
