@@ -151,7 +151,11 @@ def report(exercise: Exercise, verdict: Verdict, hints: int = 0) -> str:
         lines = [f"{exercise.name}: right, on all {verdict.of} inputs."]
     else:
         lines = [f"{exercise.name}: not yet right: {verdict.kind} ({verdict.right} of {verdict.of} inputs pass)", ""]
-        lines += [f"  {line}" for line in verdict.text.splitlines()]
+        for line in verdict.text.splitlines():  # arrays and code stay as they are, sentences are wrapped
+            sentence = len(line) > width - 2 and not line.startswith((" ", "expected", "got", "line "))
+            lines += (
+                textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="  ") if sentence else [f"  {line}"]
+            )
         if verdict.mistake:
             lines += ["", *textwrap.wrap(verdict.mistake, width, initial_indent="  → ", subsequent_indent="    ")]
     if verdict.printed.strip():

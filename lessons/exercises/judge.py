@@ -44,7 +44,8 @@ class Judge:
 
     def judge(self, exercise: Exercise, source: str) -> Verdict:
         cases, _ = self._inputs(exercise)
-        if source.split() in (exercise.start.split(), exercise.stub.split()):
+        asks = exercise.kind == "cuda" or "NotImplementedError" in exercise.stub  # else it runs as it is, with a bug
+        if asks and source.split() in (exercise.start.split(), exercise.stub.split()):
             return Verdict(False, "not begun", "The body is still to be written.", of=len(cases))
         if (refused := _refused(exercise, source)) is not None:
             return replace(refused, of=len(cases))
@@ -90,7 +91,7 @@ class Judge:
         outcome = self._run(exercise, source, numbers, plain)
         given = dict(zip(numbers, outcome.answers, strict=False))
         for place, n in enumerate(numbers):
-            verdict = self._one(exercise, n, given, compiled) if n in given else _ended(outcome, cases[n])
+            verdict = self._one(exercise, n, given, source, compiled) if n in given else _ended(outcome, cases[n])
             if verdict is None:
                 continue
             if place and n in given and not verdict.mistake:
@@ -100,15 +101,18 @@ class Judge:
             return replace(verdict, printed=_printed(outcome, place + 1), right=place, of=len(cases))
         return Verdict(True, printed=_printed(outcome, len(numbers)), right=len(cases), of=len(cases))
 
-    def _one(self, exercise: Exercise, n: int, given: Mapping[int, Answer], compiled: bool) -> Verdict | None:
+    def _one(
+        self, exercise: Exercise, n: int, given: Mapping[int, Answer], source: str, compiled: bool
+    ) -> Verdict | None:
         """The verdict on input n; None if it is passed."""
         case, wanted, answer = self._inputs(exercise)[0][n], self._inputs(exercise)[1][n], given[n]
         if answer.error:
-            return _raised(exercise, case, answer)
+            return _raised(exercise, case, answer, source)
         names = ", ".join(exercise.results) or ("result" if not case.call else case.call)
         found = difference(wanted, normal(answer.result), exercise.tolerance, names)
         if answer.race:
-            return Verdict(False, "race", f"{_input(exercise, case)}\n{answer.race}", _RACE.get(exercise.kind, ""))
+            text = f"{_input(exercise, case)}\n{answer.race}{_quoted(exercise, answer, source)}"
+            return Verdict(False, "race", text, _RACE[exercise.kind])
         if found is None:
             if answer.changed:
                 text = f"{_input(exercise, case)}\nThe numbers are right, but the function writes to its inputs."
@@ -251,7 +255,7 @@ def _refused(exercise: Exercise, source: str) -> Verdict | None:
     return None
 
 
-def _raised(exercise: Exercise, case: Case, answer: Answer) -> Verdict:
+def _raised(exercise: Exercise, case: Case, answer: Answer, source: str) -> Verdict:
     where = f"line {answer.line}: {answer.code}\n" if answer.line else ""
     start = "" if answer.before else f"{_input(exercise, case)}\n"
     if answer.error == "NotImplementedError":
@@ -270,10 +274,10 @@ def _raised(exercise: Exercise, case: Case, answer: Answer) -> Verdict:
             False, "memory", f"{start}{where}The answer needs more memory than it may have ({MEGABYTES} MB)."
         )
     if exercise.kind == "cuda":
-        text = answer.text
+        text = answer.text + _quoted(exercise, answer, source)
         mistake = _CUDA.get(answer.error, "")
         if answer.error == "CompilerError":
-            return Verdict(False, "does not compile", text)
+            return Verdict(False, "does not compile", re.sub(r"^.*?cannot compile .*?: (?=\S+\.cu)", "", text))
         if answer.error == "race" and "another block" in text:
             mistake = "Blocks run in any order, and no barrier holds them all: each must own what it writes."
         return Verdict(False, answer.error, f"{start}{text}", mistake)
@@ -281,6 +285,15 @@ def _raised(exercise: Exercise, case: Case, answer: Answer) -> Verdict:
         return Verdict(False, "exit", f"{start}{where}The answer ends the program instead of returning a result.")
     said = f"{answer.error}: {answer.text}" if answer.text else answer.error
     return Verdict(False, "error", f"{start}{where}{said}", _PYTHON.get(answer.error, ""))
+
+
+def _quoted(exercise: Exercise, answer: Answer, source: str) -> str:
+    """The student's own lines that the emulator, the compiler or the watch over a prange names."""
+    lines = source.splitlines()
+    named = re.findall(rf"{re.escape(exercise.file)}:(\d+)", " ".join([answer.text, *answer.lines]))
+    named += re.findall(r"in line (\d+)", answer.race)
+    numbers = sorted({int(number) for number in named if 0 < int(number) <= len(lines)})
+    return "".join(f"\nline {number}: {lines[number - 1].strip()}" for number in numbers)
 
 
 _CUDA = {
