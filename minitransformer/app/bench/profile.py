@@ -11,7 +11,7 @@ from minitransformer.app.bench import ours
 from minitransformer.app.bench.cases import CASES
 
 STEPS = ("lm", "classifier", "translator", "base")
-PRODUCTS = ("linear", "attention", "feed_forward", "matmul")  # whose flops are worth a rate
+PRODUCTS = ("linear", "attention", "feed_forward", "gated_feed_forward", "matmul")  # whose flops are worth a rate
 
 
 class Share(NamedTuple):
