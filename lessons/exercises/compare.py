@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from minitransformer.errors import excerpt
+
 # Relative to the largest entry. In float64 another order of summation changes some 1e-15, a wrong formula far more than
 # 1e-9; float32 (CUDA) has seven digits, of which a sum over some hundred numbers costs one or two.
 TOLERANCE = {"python": 1e-9, "numba": 1e-9, "cuda": 2e-5}
@@ -119,7 +121,7 @@ def describe(value: Any) -> str:
         return f"a dictionary with {', '.join(map(repr, value)) or 'nothing'}"
     if isinstance(value, np.ndarray):
         return f"{'an array of shape ' + str(value.shape) if value.ndim else 'a number'}"
-    return "None (is there a return?)" if value is None else repr(value)
+    return "None (is there a return?)" if value is None else excerpt(value)
 
 
 def indented(label: str, text: str) -> list[str]:

@@ -14,6 +14,7 @@ from lessons.exercises.compare import SHOWN, Difference, difference, indented, n
 from lessons.exercises.exercise import Case, Exercise
 from lessons.exercises.mistakes import recognise
 from lessons.exercises.sandbox import MEGABYTES, SECONDS, Answer, Outcome, Sandbox
+from minitransformer.errors import excerpt
 
 COMPILING = 40  # seconds, where a compiler has its share in them
 STEP = 1e-5  # of the central difference shown beside a wrong gradient: its error is near 1e-10
@@ -121,7 +122,7 @@ class Judge:
                 return Verdict(False, "traffic", f"{_input(exercise, case)}\n{said}")
             return None
         if case.secret:
-            text = f"{case.call} = {answer.result!r}\nThat is not it. All inputs are right now: what have you changed?"
+            text = f"{case.call} = {excerpt(answer.result)}\nThat is not it. All inputs are right now: what changed?"
             return Verdict(
                 False, "wrong line", text, "Copy the faulty line as it stood in the file that you were given."
             )
