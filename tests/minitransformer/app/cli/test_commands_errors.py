@@ -123,6 +123,25 @@ def test_mistakes(folder, capsys, arguments, message):
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        "pretrain missing.txt", "pretrain text.txt --valid missing.txt", "pretrain missing.txt --out nowhere --resume",
+        "finetune missing.tsv", "finetune missing.tsv --from nowhere", "train-translator missing.tsv",
+        "evaluate missing.txt", "evaluate missing.txt --model nowhere",
+    ],
+)  # fmt: skip
+def test_a_missing_file_is_told_before_anything_about_runs(folder, capsys, arguments):
+    """runs/pretrain and the others hold a run already, nowhere none: that would be the next mistake."""
+    assert ":0: found no such file" in refused(capsys, *arguments.split())
+
+
+def test_data_that_are_not_fetched_yet(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MINITRANSFORMER_CACHE", str(tmp_path))
+    for command in ("pretrain", "finetune", "evaluate"):
+        assert "imdb is not fetched yet: type `minitransformer data imdb` first" in refused(capsys, command, "imdb")
+
+
+@pytest.mark.parametrize(
     "arguments, made_by",
     [
         ("generate", "pretrain"), ("finetune", "pretrain"), ("classify", "finetune"), ("translate", "train-translator"),
