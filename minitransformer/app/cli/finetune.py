@@ -27,7 +27,9 @@ OUT = "runs/finetune"
 
 
 def add_arguments(parser: argparse.ArgumentParser, poolings: Sequence[str] = POOLINGS) -> None:
-    parser.add_argument("data", nargs="?", metavar="DATA", help="labelled texts, or imdb (default: the built-in language)")
+    parser.add_argument(
+        "data", nargs="?", metavar="DATA", help="labelled texts, or imdb (default: the built-in language)"
+    )
     parser.add_argument("--valid", metavar="FILE", help="labelled texts to validate on (default: a twentieth of DATA)")
     start = parser.add_mutually_exclusive_group()
     start.add_argument(

@@ -30,7 +30,9 @@ OUT = "runs/pretrain"
 
 
 def add_arguments(parser: argparse.ArgumentParser, objectives: Mapping[str, Objective] = OBJECTIVES) -> None:
-    parser.add_argument("data", nargs="?", metavar="DATA", help="text to learn from, or imdb (default: the built-in language)")
+    parser.add_argument(
+        "data", nargs="?", metavar="DATA", help="text to learn from, or imdb (default: the built-in language)"
+    )
     parser.add_argument("--valid", metavar="FILE", help="text to validate on (default: a twentieth of DATA)")
     parser.add_argument("--text-column", metavar="NAME", help="of a table (default: text); a number: no header")
     parser.add_argument("--from", dest="base", metavar="RUN", help="language model to start from, with its words")

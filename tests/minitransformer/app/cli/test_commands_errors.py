@@ -137,8 +137,8 @@ def test_a_missing_file_is_told_before_anything_about_runs(folder, capsys, argum
 
 def test_data_that_are_not_fetched_yet(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MINITRANSFORMER_CACHE", str(tmp_path))
-    for command in ("pretrain", "finetune", "evaluate"):
-        assert "imdb is not fetched yet: type `minitransformer data imdb` first" in refused(capsys, command, "imdb")
+    for name in ("pretrain", "finetune", "evaluate"):
+        assert "imdb is not fetched yet: type `minitransformer data imdb` first" in refused(capsys, name, "imdb")
 
 
 @pytest.mark.parametrize(
