@@ -4,7 +4,8 @@ With no text, and a model of the built-in language, a few fresh reviews are clas
 
 examples:
   minitransformer classify
-  minitransformer classify "I adore this novel." "The plot is hardly original, and I regret it."
+  minitransformer classify "The author is dull, but this novel is superb." \\
+                           "The author is superb, but this novel is dull."
   minitransformer classify --file reviews.txt --model runs/opinions
   cat reviews.txt | minitransformer classify
 """
