@@ -17,7 +17,6 @@ from minitransformer.app.cli import using as _using
 from minitransformer.app.cli.namespace import options_of
 from minitransformer.errors import UserError
 
-WIDTH = 90  # of a text in the table
 MERELY_PRINTS = True
 
 
@@ -53,10 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
     rows = []
     for number, text in enumerate(texts):
         best = int(chances[number].argmax())
-        shown = text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
-        rows.append((names[best], f"{chances[number, best]:.1%}", *truth[number : number + 1], shown))
+        rows.append((names[best], f"{chances[number, best]:.1%}", *truth[number : number + 1], text))
     header = ("label", "probability", "truth", "text") if truth else ("label", "probability", "text")
-    print(table(header, rows, right=(1,)))
+    print(table(header, rows, right=(1,), shorten=(len(header) - 1,)))
     return 0
 
 
