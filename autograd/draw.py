@@ -118,7 +118,7 @@ def _paint(tensors, places, bends, result, labels, path: Path) -> None:
             axes.add_patch(box)
             title, detail = words[id(tensor)]
             middle: dict[str, Any] = {"ha": "center", "zorder": 3, "parse_math": False}
-            axes.text(*centre, title, va="bottom", color="#1c1c1c", **middle, **TITLE)
+            axes.text(centre[0], centre[1], title, va="bottom", color="#1c1c1c", **middle, **TITLE)
             axes.text(centre[0], centre[1] - 0.06, detail, va="top", color="#444444", **middle, **DETAIL)
             for parent in dict.fromkeys(_parents(tensor)):
                 way = [places[place] for place in (id(parent), *bends[id(parent), id(tensor)], id(tensor))]
