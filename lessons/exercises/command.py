@@ -35,7 +35,6 @@ from lessons.exercises.exercise import Exercise
 from lessons.exercises.judge import Judge, Verdict
 from lessons.exercises.progress import Progress
 from lessons.exercises.sandbox import Sandbox
-from minitransformer.app.cli.main import add_backend
 from minitransformer.app.cli.namespace import options_of
 from minitransformer.app.tables import table
 from minitransformer.errors import FileError, UserError, one_line, system_error
@@ -67,7 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, metavar="N", help="grade: judges at the same time (default: all cores)")
     help = "exercises of your own: a folder, one file each; also $MINITRANSFORMER_EXERCISES"
     parser.add_argument("--more", action="append", metavar="DIR", help=help)
-    add_backend(parser)
+    help = "where the judge's own numbers come from (default: $MINITRANSFORMER_BACKEND, else numpy)"
+    parser.add_argument("--backend", metavar="NAME", help=help)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -210,10 +210,7 @@ def grade(options: Options, among: list[Exercise]) -> int:
         raise UserError("which folder? minitransformer exercise grade FOLDER, with a subfolder for each student")
     if options.jobs is not None and options.jobs < 1:
         raise UserError(f"--jobs {options.jobs}: at least 1 is needed")
-    folder = Path(options.name)
-    if any(one.exercise.kind == "cuda" for one in grading.submissions(folder, among)):
-        _need_compiler(next(one for one in among if one.kind == "cuda"))
-    print(grading.grade(folder, among, Path(options.csv) if options.csv else None, options.jobs))
+    print(grading.grade(Path(options.name), among, Path(options.csv) if options.csv else None, options.jobs))
     return 0
 
 
