@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import kernels
 from lessons.exercises.exercise import Exercise
-from lessons.exercises.judge import Judge, Verdict
+from lessons.exercises.judge import Judge
 from lessons.exercises.sandbox import Sandbox
+from lessons.exercises.verdict import Verdict
 from minitransformer.app.progress import counted
 from minitransformer.app.tables import table
 from minitransformer.errors import FileError, UserError, system_error

@@ -57,6 +57,11 @@ def test_from_the_start_to_a_passed_one(capsys, desk):
     assert "matmul-gradient" not in exercise(capsys, "next", "--track", "derivatives")
 
 
+def test_a_name_alone_starts_or_checks(capsys, desk):
+    assert "exercises/product.py" in exercise(capsys, "product")
+    assert "still to be written" in exercise(capsys, "product", code=1)
+
+
 def test_work_is_never_overwritten(capsys, desk):
     exercise(capsys, "start", "product")
     file = desk / "exercises" / "product.py"
@@ -78,7 +83,7 @@ def test_what_cannot_be_done_is_said_in_one_line(capsys, desk):
     assert "did you mean matmul-gradient" in refused(capsys, "exercise", "start", "matmul")
     assert "which one?" in refused(capsys, "exercise", "check")
     assert "begin with: minitransformer exercise start product" in refused(capsys, "exercise", "check", "product")
-    assert "unknown action 'sart'" in refused(capsys, "exercise", "sart", "product")
+    assert "'sart' is neither an action (list, start" in refused(capsys, "exercise", "sart", "product")
     assert "no track is called 'tensors'" in refused(capsys, "exercise", "list", "--track", "tensors")
     assert "there is no such folder" in refused(capsys, "exercise", "grade", "nowhere")
     assert "--more nowhere" in refused(capsys, "exercise", "--more", "nowhere")
