@@ -17,7 +17,7 @@ import autograd.functional as F
 from autograd import Tensor
 from lessons.exercises.exercise import Case, bug, edit
 
-TRACK, LESSON, LEVEL, MINUTES = "bugs", "06", 1, 10
+TRACK, LESSON, LEVEL, MINUTES = "bugs", "02", 1, 10
 FUNCTION = "heads_attention"
 LINE = "    scores = q @ k.swapaxes(-1, -2) / np.sqrt(C)"
 
