@@ -100,4 +100,6 @@ def cases():
         ("eight heads", 5, 16, 8),
     ):
         yield Case(label, (*(rng.normal(size=shape) for shape in ((T, C), (C, C), (C, C), (C, C))), H))
+    big = (40 * rng.normal(size=(2, 4)), *(5 * rng.normal(size=(3, 4, 4))))
+    yield Case("large scores", (*big, 2))
     yield Case("which line", (), call="the_line", expected=LINE.strip(), secret=True)
