@@ -36,7 +36,7 @@ def main(target: Path) -> int:
     (target / "kernels").mkdir()
     shutil.copytree(claims.FOLDER, target / "figures", ignore=shutil.ignore_patterns("*.json", "*.log", ".*"))
     for script in scripts:
-        text = page(script.read_text(encoding="utf-8"), records[script.stem])
+        text = exercise_pages.linked(page(script.read_text(encoding="utf-8"), records[script.stem]))
         (target / "lessons" / f"{script.stem}.md").write_text(text, encoding="utf-8")
     tried = [claim for script in scripts for claim in records[script.stem]["claims"]]
     names = kernel_names()
