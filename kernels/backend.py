@@ -18,6 +18,7 @@ from kernels.contract import CONTRACT, Kernel
 from kernels.errors import BackendError
 
 DEFAULT = "numba"
+VARIABLE = "MINITRANSFORMER_BACKEND"  # of the environment: another default
 FOLDERS = {
     "numpy": "kernels.reference",
     "numba": "kernels.cpu",
@@ -170,7 +171,13 @@ def current() -> Backend:
 
 @cache
 def _default() -> Backend:
-    return backend(os.environ.get("MINITRANSFORMER_BACKEND", DEFAULT))
+    chosen = os.environ.get(VARIABLE)
+    if not chosen:
+        return backend(DEFAULT)
+    try:
+        return backend(chosen)
+    except BackendError as error:
+        raise BackendError(f"{VARIABLE}={chosen} in the environment: {error}") from None
 
 
 def backend_of(array: object) -> Backend:

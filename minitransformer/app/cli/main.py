@@ -6,6 +6,7 @@ exit code 1. Ctrl-C ends with exit code 130, other signals that ask a program to
 
 import argparse
 import importlib
+import os
 import signal
 import sys
 import threading
@@ -15,6 +16,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple
 
 import kernels
+from kernels.backend import VARIABLE
+from minitransformer import __version__
 from minitransformer.app import output
 from minitransformer.app.cli.surroundings import tidy_up
 from minitransformer.errors import UserError, one_line, system_error
@@ -85,12 +88,12 @@ def parser_for(name: str, program: str = PROGRAM, instead: Mapping[str, Command]
     return parser
 
 
-def add_backend(parser: argparse._ActionsContainer) -> None:
-    """--backend, for every command that computes."""
+def add_backend(parser: argparse._ActionsContainer, otherwise: str = "numba") -> None:
+    """--backend, for every command that computes. otherwise: what is used when nothing was chosen"""
     parser.add_argument(
         "--backend",
         metavar="NAME",
-        help="numpy, numba, emulated or cupy (default: $MINITRANSFORMER_BACKEND, else numba)",
+        help=f"numpy, numba, emulated or cupy (default: $MINITRANSFORMER_BACKEND, else {otherwise})",
     )
 
 
@@ -111,6 +114,8 @@ def main(
         given = parser_for(name, program, instead).parse_args(arguments[1:])
         if getattr(given, "backend", None) is not None:
             kernels.use(given.backend)
+        elif hasattr(given, "backend") and os.environ.get(VARIABLE):
+            kernels.current()  # refused at once, before a file or a checkpoint is blamed
         if not given.merely_prints:
             output.keep_working()
         return given.run(given) or 0
@@ -129,6 +134,7 @@ def _overview(program: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage=f"{program} COMMAND [options]",
     )
+    overview.add_argument("--version", action="version", version=f"minitransformer {__version__}")
     overview.add_argument("command", choices=sorted(commands), metavar="COMMAND", help=argparse.SUPPRESS)
     return overview
 

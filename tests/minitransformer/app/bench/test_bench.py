@@ -1,11 +1,15 @@
 """The benchmark: what it counts, what it prints, and that it ends in one line when something is missing. No time is
 asserted."""
 
+import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +19,9 @@ import kernels
 from kernels.contract import CONTRACT
 from minitransformer.app.bench import bench_inputs, cases, charts, growth, profile
 from minitransformer.app.bench.roofline import Point
+from minitransformer.app.cli import bench as bench_command
 from minitransformer.config import LAB_TRANSLATOR
+from minitransformer.errors import UserError
 from minitransformer.models import LanguageModel, Translator, build
 
 PRODUCTS = ("linear", "attention", "feed_forward", "gated_feed_forward")
@@ -82,6 +88,18 @@ def test_one_case_without_a_peer(tmp_path):
 def test_what_is_missing_is_said_in_a_line(tmp_path, arguments, message):
     result = bench(tmp_path, *arguments)
     assert result.returncode == 2 and message in result.stderr and "Traceback" not in result.stderr
+
+
+def test_without_pytorch_it_says_what_is_missing_and_how_to_get_it(monkeypatch, capsys):
+    project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())
+    (torch,) = project["project"]["optional-dependencies"]["bench"]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert bench_command._peers(bench_command.Options()) == []
+    line = capsys.readouterr().err
+    assert "the ratios and the picture bench.png are left out" in line and f'pip install "{torch}"' in line
+    for options in (bench_command.Options(against="torch"), bench_command.Options(compile=True)):
+        with pytest.raises(UserError, match=re.escape(f'pip install "{torch}"')):
+            bench_command._peers(options)
 
 
 def test_every_case_and_extra_is_listed(tmp_path):
