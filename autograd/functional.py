@@ -1,5 +1,5 @@
 """Differentiable functions of Tensors: layers as formulas. Shapes: B batch, T query and S key positions, C width,
-H heads, D = C/H, F feed-forward width, V vocabulary; `...` stands for any leading axes.
+H heads, G key-value heads, D = C/H, F feed-forward width, V vocabulary; `...` stands for any leading axes.
 
 Arguments that are not Tensors (ids, lengths, targets) are integer arrays and have no gradient."""
 
@@ -21,6 +21,7 @@ from autograd.operators import (
     power,
     relu,
     sigmoid,
+    silu,
     sqrt,
     subtract,
     sum,
@@ -33,10 +34,11 @@ from autograd.syntax import torch_words
 from autograd.tensor import Tensor
 
 __all__ = [
-    "absolute", "add", "astype", "attention", "concatenate", "cross_entropy", "divide", "dropout", "embedding", "exp",
-    "expand", "feed_forward", "gelu", "index", "layer_norm", "linear", "linear_cross_entropy", "log", "log_softmax",
-    "cat", "matmul", "max", "mean", "mse_loss", "multiply", "power", "relu", "reshape", "scaled_dot_product_attention",
-    "sigmoid", "softmax", "split", "sqrt", "stack", "subtract", "sum", "swapaxes", "tanh", "transpose", "var", "where",
+    "absolute", "add", "astype", "attention", "cat", "concatenate", "cross_entropy", "divide", "dropout", "embedding",
+    "exp", "expand", "feed_forward", "gated_feed_forward", "gelu", "index", "layer_norm", "linear",
+    "linear_cross_entropy", "log", "log_softmax", "matmul", "max", "mean", "mse_loss", "multiply", "power", "relu",
+    "reshape", "rms_norm", "rotary", "scaled_dot_product_attention", "sigmoid", "silu", "softmax", "split", "sqrt",
+    "stack", "subtract", "sum", "swapaxes", "tanh", "transpose", "var", "where",
 ]  # fmt: skip
 
 
@@ -100,7 +102,8 @@ def linear(x, weight, bias=None):
 
 class Attention(Rule):
     """out = softmax(scale · q kᵀ) v, with P the probabilities.
-    dout ↦ scale dS k, scale dSᵀ q, Pᵀ dout with dS = P (dout vᵀ - Σ dout out)"""
+    dout ↦ scale dS k, scale dSᵀ q, Pᵀ dout with dS = P (dout vᵀ - Σ dout out), the last two summed over the heads that
+    share a key"""
 
     kernel = "attention"
 
@@ -115,8 +118,9 @@ class Attention(Rule):
 
 
 def attention(q, k, v, is_causal=False, key_lengths=None, dropout_p=0.0, *, scale=None, query_offset=0, seed=None):
-    """softmax(q kᵀ · scale) v.   q (B, H, T, D); k, v (B, H, S, D) → (B, H, T, D)
+    """softmax(q kᵀ · scale) v.   q (B, H, T, D); k, v (B, G, S, D) → (B, H, T, D)
 
+    G divides H: head h reads the keys and values of group h // (H/G). G = H is multi-head attention, G = 1 multi-query.
     is_causal     query t sees the keys s ≤ t + query_offset only
     key_lengths   (B) integers: of sequence b only the first key_lengths[b] keys exist
     dropout_p     probability with which each attention weight is dropped; `seed` fixes which ones
@@ -132,17 +136,27 @@ def attention(q, k, v, is_causal=False, key_lengths=None, dropout_p=0.0, *, scal
     return Attention.apply(q, k, v, mask, scale, dropout)
 
 
-def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):
+def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """PyTorch's signature for attention. With a mask of one's own it is computed step by step, and stores all weights.
 
-    attn_mask  broadcast to (B, H, T, S): booleans, True where a query sees a key, or numbers to add to the scores
+    attn_mask   broadcast to (B, H, T, S): booleans, True where a query sees a key, or numbers to add to the scores
+    enable_gqa  whether k and v may have fewer heads than q, as `attention` allows anyway
     A query that sees no key gives zeros."""
     if attn_mask is None:
         return attention(q, k, v, is_causal, dropout_p=dropout_p, scale=scale)
     if is_causal:
         raise ValueError("give attn_mask or is_causal, not both")
     q, k, v = tensors(q, k, v)
-    scores = q @ k.swapaxes(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    (B, H, T, D), (G, S) = q.shape, k.shape[1:3]
+    if H != G and (not enable_gqa or H % G):
+        raise ValueError(
+            f"{H} heads of queries, {G} of keys: G must divide H, and enable_gqa=True says that it is meant"
+        )
+
+    def by_group(x):  # heads of one group are more queries to the same keys
+        return x.reshape(B, G, H // G * T, x.shape[-1])
+
+    scores = (by_group(q) @ k.swapaxes(-1, -2)).reshape(B, H, T, S) * (D**-0.5 if scale is None else scale)
     if not isinstance(attn_mask, Tensor):
         attn_mask = q.backend.asarray(attn_mask)
     if attn_mask.dtype.kind == "b":
@@ -153,7 +167,7 @@ def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_caus
         seen = scores.array > -np.inf
     some = seen.any(axis=-1, keepdims=True)
     weights = where(some, softmax(where(some, scores, 0.0)), 0.0)
-    return dropout(weights, dropout_p) @ v
+    return (by_group(dropout(weights, dropout_p)) @ v).reshape(q.shape)
 
 
 class LayerNorm(Rule):
@@ -178,6 +192,53 @@ def layer_norm(x, weight, bias, eps=1e-5):
     return LayerNorm.apply(*tensors(x, weight, bias), eps)
 
 
+class RMSNorm(Rule):
+    """n = x / √(mean x² + eps), y = n · weight.
+    dy ↦ rstd (dn - n mean(dn n)) with dn = dy · weight;  Σ dy n"""
+
+    kernel = "rms_norm"
+
+    def forward(self, x, weight, eps):
+        y, rstd = self.kernels.rms_norm(rows(x), weight, eps)
+        self.save(rows(x), weight, rstd)
+        self.shape = x.shape
+        return y.reshape(x.shape)
+
+    def backward(self, dy):
+        dx, dweight = self.kernels.rms_norm_backward(rows(dy), *self.saved)
+        return shaped(dx, self.shape), dweight
+
+
+def rms_norm(x, weight, eps=1e-5):
+    """Each row of x brought to mean square 1, then scaled.   x (..., C); weight (C)"""
+    return RMSNorm.apply(*tensors(x, weight), eps)
+
+
+class Rotary(Rule):
+    """y = x with every pair of columns turned by position · frequency.   dy ↦ dy turned back"""
+
+    kernel = "rotary"
+
+    def forward(self, x, positions, base, interleaved):
+        self.positions, self.options = positions, (base, interleaved)
+        return self.kernels.rotary(x, positions, *self.options)
+
+    def backward(self, dy):
+        return self.kernels.rotary(dy, -self.positions, *self.options)
+
+
+def rotary(x, positions, base=10000.0, interleaved=True):
+    """Pair i of the row at position p turned by the angle p · base^(-2i/D).   x (B, H, T, D) → (B, H, T, D)
+
+    positions    (T) or (B, T) integers: where in its sequence each row stands
+    interleaved  pair i is the columns 2i and 2i + 1; else i and i + D/2"""
+    (x,) = tensors(x)
+    positions = integers(positions, x.backend).astype("int64")  # of a kind that can be negated
+    if positions.ndim not in (1, 2):
+        raise ValueError(f"rotary: positions must have shape (T) or (B, T), not {positions.shape}")
+    return Rotary.apply(x, positions if positions.ndim == 2 else positions[None], base, interleaved)
+
+
 class FeedForward(Rule):
     """pre = x w1ᵀ + b1, y = activation(pre) w2ᵀ + b2.
     dy ↦ dpre w1, dpreᵀ x, Σ dpre, dyᵀ hidden, Σ dy with dpre = dy w2 · activation'(pre)"""
@@ -196,8 +257,35 @@ class FeedForward(Rule):
 
 
 def feed_forward(x, w1, b1, w2, b2, activation="relu"):
-    """activation(x w1ᵀ + b1) w2ᵀ + b2, activation relu, gelu or tanh.   x (..., C); w1 (F, C); w2 (E, F) → (..., E)"""
+    """activation(x w1ᵀ + b1) w2ᵀ + b2, activation relu, gelu, tanh or gelu_tanh.
+
+    x (..., C); w1 (F, C); b1 (F); w2 (E, F); b2 (E) → (..., E)"""
     return FeedForward.apply(*tensors(x, w1, b1, w2, b2), activation)
+
+
+class GatedFeedForward(Rule):
+    """gate = x w_gateᵀ + b_gate, up = x w_upᵀ + b_up, y = hidden w_downᵀ + b_down with hidden = activation(gate) · up.
+    dy ↦ dgate w_gate + dup w_up, dgateᵀ x, Σ dgate, dupᵀ x, Σ dup, dyᵀ hidden, Σ dy
+    with dup = dy w_down · activation(gate), dgate = dy w_down · up · activation'(gate)"""
+
+    kernel = "gated_feed_forward"
+
+    def forward(self, x, w_gate, b_gate, w_up, b_up, w_down, b_down, activation):
+        y, gate, up = self.kernels.gated_feed_forward(rows(x), w_gate, b_gate, w_up, b_up, w_down, b_down, activation)
+        self.save(rows(x), w_gate, w_up, w_down, gate, up)
+        self.shape, self.options = x.shape, (activation, *(bias is not None for bias in (b_gate, b_up, b_down)))
+        return y.reshape(*x.shape[:-1], len(w_down))
+
+    def backward(self, dy):
+        dx, *others = self.kernels.gated_feed_forward_backward(rows(dy), *self.saved, *self.options)
+        return shaped(dx, self.shape), *others
+
+
+def gated_feed_forward(x, w_gate, w_up, w_down, activation="silu", *, b_gate=None, b_up=None, b_down=None):
+    """(activation(x w_gateᵀ + b_gate) · (x w_upᵀ + b_up)) w_downᵀ + b_down, activation silu (SwiGLU) or gelu (GEGLU).
+
+    x (..., C); w_gate, w_up (F, C); w_down (E, F); b_gate, b_up (F), b_down (E) or None → (..., E)"""
+    return GatedFeedForward.apply(*tensors(x, w_gate, b_gate, w_up, b_up, w_down, b_down), activation)
 
 
 class Embedding(Rule):

@@ -205,6 +205,18 @@ class Gelu(_OfInput):
     kernel = "gelu"
 
 
+class GeluTanh(_OfInput):
+    """y = x (1 + tanh u) / 2, u = √(2/π) (x + 0.044715 x³).   dy ↦ dy (σ + x σ (1 - σ) (2u)') with σ = σ(2u)"""
+
+    kernel = "gelu_tanh"
+
+
+class Silu(_OfInput):
+    """y = x σ(x).   dy ↦ dy (σ + x σ (1 - σ))"""
+
+    kernel = "silu"
+
+
 class Where(Rule):
     """y = a where the condition holds, else b.   dy ↦ dy where it holds, dy where it does not"""
 
@@ -270,7 +282,14 @@ def unary(rule):
 
 
 add, subtract, multiply, divide, power = (binary(rule) for rule in (Add, Subtract, Multiply, Divide, Power))
-exp, log, sqrt, tanh, sigmoid, relu, gelu = (unary(rule) for rule in (Exp, Log, Sqrt, Tanh, Sigmoid, Relu, Gelu))
+exp, log, sqrt, tanh, sigmoid, relu, silu = (unary(rule) for rule in (Exp, Log, Sqrt, Tanh, Sigmoid, Relu, Silu))
+
+
+def gelu(x, approximate="none"):
+    """x Φ(x), Φ the normal distribution function; approximate="tanh": x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"gelu: approximate must be 'none' or 'tanh', not {approximate!r}")
+    return (Gelu if approximate == "none" else GeluTanh).apply(x)
 
 
 def matmul(a, b):

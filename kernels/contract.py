@@ -3,8 +3,8 @@
 The table is read by the backends (arguments are checked here, once for all tiers, before any compiled loop runs),
 by the tests (samples.py adds inputs for every entry) and by the cost questions that `autograd.tape` answers.
 
-Legend: B batch, T query positions, S key positions, C model width, H heads, D = C/H, F feed-forward width,
-V vocabulary, N = B*T rows, E output width of a feed-forward layer.
+Legend: B batch, T query positions, S key positions, C model width, H heads, G key-value heads, D = C/H, F feed-forward
+width, V vocabulary, N = B*T rows, E output width of a feed-forward layer.
 
 How an argument is written: signature.py.
 
@@ -15,9 +15,9 @@ and options alone: key lengths and ignored targets, which are values, are not lo
 
 from typing import Any, NamedTuple
 
-from kernels.signature import ACTIVATIONS, FLOATS, Argument, Cost, Kernel, KernelError
+from kernels.signature import ACTIVATIONS, FLOATS, GATES, Argument, Cost, Kernel, KernelError
 
-__all__ = ["ACTIVATIONS", "CONTRACT", "Cost", "Dropout", "FLOATS", "Kernel", "KernelError", "Mask"]
+__all__ = ["ACTIVATIONS", "CONTRACT", "Cost", "Dropout", "FLOATS", "GATES", "Kernel", "KernelError", "Mask"]
 
 
 class Mask(NamedTuple):
@@ -72,6 +72,13 @@ def _matrices_fit(name: str, given: dict[str, Any], _sizes: dict[str, int]) -> N
             raise KernelError(f"{name}: the leading axes of {a} and {b} cannot be broadcast together")
 
 
+def _groups_are_whole(name: str, _given: dict[str, Any], sizes: dict[str, int]) -> None:
+    if sizes["H"] % sizes["G"]:
+        raise KernelError(
+            f"{name}: {sizes['G']} key-value heads cannot share {sizes['H']} query heads evenly; G must divide H"
+        )
+
+
 def _axes_exist(name: str, given: dict[str, Any], _sizes: dict[str, int]) -> None:
     axes, rank = given["axes"], given["x"].ndim
     if not isinstance(axes, tuple) or any(not 0 <= axis < rank for axis in axes) or len(set(axes)) != len(axes):
@@ -94,6 +101,17 @@ def _adam_can_divide(name: str, given: dict[str, Any], _sizes: dict[str, int]) -
         raise KernelError(f"{name}: param is read-only, and shall be changed in place")
 
 
+def _columns_pair_up(name: str, given: dict[str, Any], sizes: dict[str, int]) -> None:
+    if sizes["D"] % 2:
+        raise KernelError(f"{name}: columns are turned in pairs, so D must be even, not {sizes['D']}")
+    if sizes["P"] not in (1, sizes["B"]):
+        raise KernelError(
+            f"{name}: positions (P, T) has shape {given['positions'].shape}; P must be 1 or B = {sizes['B']}"
+        )
+    if not given["base"] > 0:
+        raise KernelError(f"{name}: base must be positive, not {given['base']}")
+
+
 def _scalar_gradient(name: str, given: dict[str, Any], _sizes: dict[str, int]) -> None:
     if given["dloss"].shape != ():
         raise KernelError(f"{name}: dloss must be a single number, not an array of shape {given['dloss'].shape}")
@@ -111,20 +129,30 @@ kernel("linear", "matmul: a (...); b (...)", "c (..., n, m)",
 
 ATTENTION = """mask.key_lengths (B) int <= S | none; mask.is_causal flag; mask.query_offset count;
                scale real; dropout.p rate; dropout.seed int"""
-kernel("attention", f"attention: q (B, H, T, D); k (B, H, S, D); v (B, H, S, D); {ATTENTION}",
+kernel("attention", f"attention: q (B, H, T, D); k (B, G, S, D); v (B, G, S, D); {ATTENTION}",
        "out (B, H, T, D), lse (B, H, T)",
-       "B*H*(P*(4*D + 4) + T*(D + 2))", "B*H*(T + 2*S)*D", "B*H*T*(D + 1)")  # fmt: skip
+       "B*H*(P*(4*D + 4) + T*(D + 2))", "B*(H*T + 2*G*S)*D", "B*H*T*(D + 1)", _groups_are_whole)  # fmt: skip
 kernel("attention",
-       f"""attention_backward: dout (B, H, T, D); q (B, H, T, D); k (B, H, S, D); v (B, H, S, D);
+       f"""attention_backward: dout (B, H, T, D); q (B, H, T, D); k (B, G, S, D); v (B, G, S, D);
            out (B, H, T, D); lse (B, H, T); {ATTENTION}""",
-       "dq (B, H, T, D), dk (B, H, S, D), dv (B, H, S, D)",
-       "B*H*(P*(10*D + 5) + T*2*D)", "B*H*((3*T + 2*S)*D + T)", "B*H*(T + 2*S)*D")  # fmt: skip
+       "dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, D)",
+       "B*H*(P*(10*D + 5) + T*2*D)", "B*((3*H*T + 2*G*S)*D + H*T)", "B*(H*T + 2*G*S)*D",
+       _groups_are_whole)  # fmt: skip
 
 kernel("layer_norm", "layer_norm: x (N, C); weight (C); bias (C); eps real", "y (N, C), mean (N), rstd (N)",
        "N*(8*C + 4)", "N*C + 2*C", "N*C + 2*N")  # fmt: skip
 kernel("layer_norm", "layer_norm_backward: dy (N, C); x (N, C); weight (C); mean (N); rstd (N)",
        "dx (N, C), dweight (C), dbias (C)",
        "N*(14*C + 2)", "2*N*C + C + 2*N", "N*C + 2*C")  # fmt: skip
+
+kernel("rms_norm", "rms_norm: x (N, C); weight (C); eps real", "y (N, C), rstd (N)",
+       "N*(4*C + 4)", "N*C + C", "N*C + N")  # fmt: skip
+kernel("rms_norm", "rms_norm_backward: dy (N, C); x (N, C); weight (C); rstd (N)", "dx (N, C), dweight (C)",
+       "N*(9*C + 1)", "2*N*C + C + N", "N*C + C")  # fmt: skip
+
+# The gradient of a rotation is the rotation back: the same kernel with negated positions. P is B, or 1 for all alike.
+kernel("rotary", "rotary: x (B, H, T, D); positions (P, T) int; base real; interleaved flag", "y (B, H, T, D)",
+       "3*B*H*T*D + 3*P*T*D//2 + D//2", "B*H*T*D + P*T", "B*H*T*D", _columns_pair_up)  # fmt: skip
 
 kernel("feed_forward", "feed_forward: x (N, C); w1 (F, C); b1 (F); w2 (E, F); b2 (E); activation name",
        "y (N, E), pre (N, F)",
@@ -133,6 +161,20 @@ kernel("feed_forward",
        "feed_forward_backward: dy (N, E); x (N, C); w1 (F, C); w2 (E, F); pre (N, F); activation name",
        "dx (N, C), dw1 (F, C), db1 (F), dw2 (E, F), db2 (E)",
        "4*N*C*F + 4*N*F*E + 4*N*F + N*E", "N*E + N*C + F*C + E*F + N*F", "N*C + F*C + F + E*F + E")  # fmt: skip
+
+GATED = "N*F*({} + with_b_gate + with_b_up) + N*E*with_b_down"  # flops beside the products
+BIASES = "F*(with_b_gate + with_b_up) + E*with_b_down"
+kernel("gated_feed_forward",
+       """gated_feed_forward: x (N, C); w_gate (F, C); b_gate (F) | none; w_up (F, C); b_up (F) | none; w_down (E, F);
+          b_down (E) | none; activation gate""",
+       "y (N, E), gate (N, F), up (N, F)",
+       f"4*N*C*F + 2*N*F*E + {GATED.format(2)}", f"N*C + 2*F*C + E*F + {BIASES}", "N*E + 2*N*F")  # fmt: skip
+kernel("gated_feed_forward",
+       """gated_feed_forward_backward: dy (N, E); x (N, C); w_gate (F, C); w_up (F, C); w_down (E, F); gate (N, F);
+          up (N, F); activation gate; with_b_gate flag; with_b_up flag; with_b_down flag""",
+       "dx (N, C), dw_gate (F, C), db_gate (F), dw_up (F, C), db_up (F), dw_down (E, F), db_down (E); None for no bias",
+       f"8*N*C*F + 4*N*F*E + N*C + {GATED.format(6)}", "N*E + N*C + 2*F*C + E*F + 2*N*F",
+       f"N*C + 2*F*C + E*F + {BIASES}")  # fmt: skip
 
 kernel("softmax", "softmax: x (N, C)", "y (N, C)", "5*N*C", "N*C", "N*C")
 kernel("softmax", "softmax_backward: dy (N, C); y (N, C)", "dx (N, C)", "4*N*C", "2*N*C", "N*C")
@@ -161,10 +203,12 @@ kernel("adam",
           eps real; weight_decay real; decoupled flag; step count; grad_factor real""",
        "nothing: param, m and v change in place", "15*M", "4*M", "3*M", _adam_can_divide)  # fmt: skip
 
-for _name, _flops in {"exp": 1, "log": 1, "sqrt": 1, "tanh": 1, "sigmoid": 3, "relu": 1, "gelu": 4}.items():
+for _name, _flops in {"exp": 1, "log": 1, "sqrt": 1, "tanh": 1, "sigmoid": 3, "relu": 1, "gelu": 4,
+                      "gelu_tanh": 8, "silu": 4}.items():  # fmt: skip
     kernel("elementwise", f"{_name}: x (...)", "y, shaped like x", f"{_flops}*M", "M", "M")
 for _name, _saved, _flops in (("exp", "y", 1), ("log", "x", 1), ("sqrt", "y", 2), ("tanh", "y", 3),
-                              ("sigmoid", "y", 3), ("relu", "x", 2), ("gelu", "x", 9)):  # fmt: skip
+                              ("sigmoid", "y", 3), ("relu", "x", 2), ("gelu", "x", 9), ("gelu_tanh", "x", 16),
+                              ("silu", "x", 8)):  # fmt: skip
     kernel("elementwise", f"{_name}_backward: dy (...); {_saved} like dy", "dx, shaped like dy",
            f"{_flops}*M", "2*M", "M")  # fmt: skip
 for _name in ("add", "subtract", "multiply", "divide", "power"):

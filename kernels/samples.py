@@ -63,8 +63,9 @@ def _matmul(rng, dtype):
 
 
 def _attention(rng, dtype):
-    def qkv(B, H, T, S, D, make=normal):
-        return make(rng, dtype, B, H, T, D), make(rng, dtype, B, H, S, D), make(rng, dtype, B, H, S, D)
+    def qkv(B, H, T, S, D, make=normal, groups=None):
+        G = groups or H
+        return make(rng, dtype, B, H, T, D), make(rng, dtype, B, G, S, D), make(rng, dtype, B, G, S, D)
 
     everything, causal, no_dropout = Mask(), Mask(is_causal=True), Dropout()
     for B, H, T, S, D in ((1, 1, 1, 1, 1), (2, 3, 5, 5, 3), (1, 2, 4, 7, 5), (2, 1, 7, 3, 9)):
@@ -86,6 +87,19 @@ def _attention(rng, dtype):
     for T, S in ((63, 65), (65, 129)):
         mask = Mask(np.array([S - 1]), True, S - T)
         yield f"tile edges T={T} S={S}", (*qkv(1, 1, T, S, 4), mask, 0.5, Dropout(0.1, 3))
+    for H, G, T, S, D in ((2, 1, 1, 1, 1), (6, 2, 5, 7, 3), (4, 2, 1, 9, 5), (5, 1, 9, 3, 4)):
+        for mask in (everything, Mask(None, True, max(0, S - T))):
+            label = f"{H} heads on {G}: T={T} S={S} D={D}{' causal' if mask.is_causal else ''}"
+            yield label, (*qkv(2, H, T, S, D, groups=G), mask, D**-0.5, no_dropout)
+    mask = Mask(lengths, True, 1)
+    yield "6 heads on 3, everything else", (*qkv(3, 6, 4, 5, 3, groups=3), mask, 0.6, Dropout(0.3, 13))
+    yield "4 heads on 2, views", (*qkv(2, 4, 3, 4, 5, strided, groups=2), causal, 0.4, no_dropout)
+    yield "4 heads on 2, axes reversed", (*qkv(2, 4, 3, 4, 5, transposed, groups=2), everything, 0.4, no_dropout)
+    packed = normal(rng, dtype, 2, 3, 6 + 2 + 2, 4)  # (B, T, H + 2G, D): queries, keys and values side by side
+    heads = tuple(part.transpose(0, 2, 1, 3) for part in np.split(packed, (6, 8), axis=2))
+    yield "6 heads on 2 of a packed projection", (*heads, causal, 0.5, no_dropout)
+    mask = Mask(np.array([66]), True, 2)
+    yield "3 heads on 1, tile edges", (*qkv(1, 3, 65, 67, 4, groups=1), mask, 0.5, Dropout(0.1, 3))
 
 
 def _layer_norm(rng, dtype):
@@ -97,8 +111,35 @@ def _layer_norm(rng, dtype):
     yield "expanded", (expanded(rng, dtype, 4, 6), expanded(rng, dtype, 6), normal(rng, dtype, 6), 1e-5)
 
 
+def _rms_norm(rng, dtype):
+    for N, C in ((1, 1), (1, 2), (3, 5), (17, 9), (33, 7)):
+        yield f"N={N} C={C}", (3 * normal(rng, dtype, N, C) + 2, normal(rng, dtype, C), 1e-5)
+    yield "large eps", (normal(rng, dtype, 3, 4), normal(rng, dtype, 4), 0.5)
+    yield "views", (transposed(rng, dtype, 4, 6), strided(rng, dtype, 6), 1e-2)
+    yield "expanded", (expanded(rng, dtype, 4, 6), expanded(rng, dtype, 6), 1e-5)
+
+
+def _rotary(rng, dtype):
+    for interleaved in (True, False):
+        layout = "interleaved" if interleaved else "halves"
+        for B, H, T, D in ((1, 1, 1, 2), (2, 3, 5, 6), (3, 1, 7, 10), (1, 2, 17, 34)):
+            x, start = normal(rng, dtype, B, H, T, D), np.arange(T)[None]
+            yield f"{layout} B={B} H={H} T={T} D={D}", (x, start, 10000.0, interleaved)
+        x, each = normal(rng, dtype, 3, 2, 4, 6), np.array([[0], [50], [4000]]) + np.arange(4)
+        yield f"{layout}, each at its own positions", (x, each, 5e5, interleaved)
+        x = normal(rng, dtype, 2, 3, 1, 4)
+        yield f"{layout}, one step of a cache", (x, np.array([[9], [2]], "int32"), 10000.0, interleaved)
+    yield "positions in any order, also negative", (
+        normal(rng, dtype, 1, 2, 5, 8), np.array([[3, -7, 0, 3, 1]]), 7.5, True,
+    )  # fmt: skip
+    yield "views", (strided(rng, dtype, 2, 3, 4, 6), np.arange(8)[None, ::2], 100.0, True)
+    packed = normal(rng, dtype, 2, 3, 2, 8)  # (B, T, H, D): heads cut out of a projection
+    yield "heads of a projection", (packed.transpose(0, 2, 1, 3), np.arange(3)[None], 100.0, False)
+    yield "expanded", (expanded(rng, dtype, 2, 2, 3, 4), np.broadcast_to(np.arange(3), (2, 3)), 10.0, False)
+
+
 def _feed_forward(rng, dtype):
-    for activation in ("relu", "gelu", "tanh"):
+    for activation in ("relu", "gelu", "tanh", "gelu_tanh"):
         for N, C, F, E in ((1, 1, 1, 1), (3, 5, 7, 2), (9, 4, 17, 4)):
             arrays = tuple(normal(rng, dtype, *shape) for shape in ((N, C), (F, C), (F,), (E, F), (E,)))
             yield f"{activation} N={N} C={C} F={F} E={E}", (*arrays, activation)
@@ -106,6 +147,23 @@ def _feed_forward(rng, dtype):
     yield SEVERAL_BLOCKS, (*arrays, "relu")
     arrays = tuple(strided(rng, dtype, *shape) for shape in ((3, 5), (4, 5), (4,), (2, 4), (2,)))
     yield "views", (*arrays, "gelu")
+
+
+def _gated_feed_forward(rng, dtype):
+    def arrays(N, C, F, E, make=normal, without=()):
+        shapes = (N, C), (F, C), (F,), (F, C), (F,), (E, F), (E,)
+        return tuple(None if i in without else make(rng, dtype, *shape) for i, shape in enumerate(shapes))
+
+    for activation in ("silu", "gelu"):
+        for N, C, F, E in ((1, 1, 1, 1), (3, 5, 7, 2), (9, 4, 17, 4)):
+            yield f"{activation} N={N} C={C} F={F} E={E}", (*arrays(N, C, F, E), activation)
+        yield f"{activation}, no bias", (*arrays(7, 5, 3, 2, without=(2, 4, 6)), activation)
+    for bias, place in (("gate", 2), ("up", 4), ("down", 6)):
+        yield f"bias of {bias} only", (*arrays(6, 3, 4, 5, without={2, 4, 6} - {place}), "silu")
+    yield SEVERAL_BLOCKS, (*arrays(140, 2, 150, 135), "silu")
+    yield "views", (*arrays(5, 5, 4, 2, strided), "gelu")
+    yield "axes reversed", (*arrays(5, 5, 4, 2, transposed), "silu")
+    yield "expanded", (*arrays(5, 3, 4, 2, expanded), "silu")
 
 
 def _rows(rng, dtype):
@@ -210,7 +268,10 @@ SAMPLES: dict[str, Callable] = {
     "matmul": _matmul,
     "attention": _attention,
     "layer_norm": _layer_norm,
+    "rms_norm": _rms_norm,
+    "rotary": _rotary,
     "feed_forward": _feed_forward,
+    "gated_feed_forward": _gated_feed_forward,
     "softmax": _rows,
     "log_softmax": _rows,
     "cross_entropy": _cross_entropy,
@@ -224,6 +285,8 @@ SAMPLES: dict[str, Callable] = {
     "sigmoid": _any_shape,
     "relu": _away_from_zero,
     "gelu": _any_shape,
+    "gelu_tanh": _any_shape,
+    "silu": _any_shape,
     "add": _pairs,
     "subtract": _pairs,
     "multiply": _pairs,

@@ -7,7 +7,8 @@ How an argument is written
     ids (N) int < V        integer array with values 0 ... V-1
     targets (N) int <? V   the same, or equal to the argument ignore_index
     lengths (B) int <= S   integer array with values 0 ... S
-    eps real, p rate, scale real, seed int, n count, flag flag, activation name, axes axes
+    eps real, p rate, scale real, seed int, n count, flag flag, axes axes
+    activation name        one of ACTIVATIONS; `activation gate`: one of GATES
     mask.is_causal flag    a field of the named tuple that is passed as the argument mask
 
 Arrays are NumPy's or CuPy's own: a subclass may give indexing or comparison a meaning that compiled loops do not know.
@@ -22,7 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-ACTIVATIONS = ("relu", "gelu", "tanh")
+ACTIVATIONS = ("relu", "gelu", "tanh", "gelu_tanh")
+GATES = ("silu", "gelu")  # activations of a gated feed-forward layer
 FLOATS = (np.dtype("float32"), np.dtype("float64"))
 
 
@@ -53,7 +55,7 @@ class Argument:
     @cached_property
     def parsed(self) -> re.Match:
         match = re.fullmatch(
-            r"(?P<name>[\w.]+)(?: \((?P<dims>[^)]*)\))?(?: (?P<kind>int|like|real|rate|count|flag|name|axes))?"
+            r"(?P<name>[\w.]+)(?: \((?P<dims>[^)]*)\))?(?: (?P<kind>int|like|real|rate|count|flag|name|gate|axes))?"
             r"(?: ?(?P<bound><\??=?) (?P<limit>\w+)| (?P<model>\w+))?(?P<optional> \| none)?",
             self.text,
         )
@@ -235,8 +237,10 @@ class Kernel:
                 raise KernelError(f"{self.name}: {name} must be an integer, not {value!r}")
             if kind == "count" and value < 0:
                 raise KernelError(f"{self.name}: {name} must not be negative, not {value}")
-        elif kind == "name" and value not in ACTIVATIONS:
-            raise KernelError(f"{self.name}: unknown {name} {value!r}; choose from {', '.join(ACTIVATIONS)}")
+        elif kind in ("name", "gate"):
+            known = ACTIVATIONS if kind == "name" else GATES
+            if value not in known:
+                raise KernelError(f"{self.name}: unknown {name} {value!r}; choose from {', '.join(known)}")
 
     def _check_range(self, argument: Argument, value: Any, given: dict, sizes: dict) -> None:
         """Ids outside the table would read or write foreign memory in a compiled loop."""
@@ -296,7 +300,8 @@ def _sizes_without_check(kernel: Kernel, args: tuple):
 
 def _derived(given: dict[str, Any], sizes: dict[str, int]) -> dict[str, int]:
     """Sizes that follow from options: visible pairs of an attention, results of a broadcast or a product."""
-    derived = {"with_bias": int(bool(given.get("with_bias", given.get("bias") is not None)))}
+    biases = ("bias", "b_gate", "b_up", "b_down")
+    derived = {f"with_{b}": int(bool(given.get(f"with_{b}", given.get(b) is not None))) for b in biases}
     derived["with_gradients"] = int(bool(given.get("with_gradients")))
     if "mask.is_causal" in given:
         T, S = sizes["T"], sizes["S"]

@@ -18,7 +18,9 @@ import numpy as np
 from kernels.contract import ACTIVATIONS
 
 DTYPES = ("float32", "float64")
-POSITIONS = ("sinusoidal", "learned")
+NORMS = ("layer", "rms")
+POSITIONS = ("sinusoidal", "learned", "rotary", "none")
+GATED = {"swiglu": "silu", "geglu": "gelu"}  # gated feed-forward layer → what its gate goes through
 POOLINGS = ("last", "mean", "last_column")
 
 ONE_STACK = ("LanguageModel", "Classifier", "Bert")
@@ -58,8 +60,29 @@ class Config:
     dropout: float = _choice(0.0, "part of the activations dropped while training", flags="--dropout")
     seed: int | None = _choice(0, "of weights and dropout; None: no values, to count parameters")
     norm_first: bool = _choice(False, "norm before each sublayer, not after it", flags="--norm-first")
-    activation: str = _choice("relu", "inside the feed-forward layers", among=ACTIVATIONS, flags="--activation")
+    norm: str = _choice("layer", "what brings vectors to one size", among=NORMS, flags="--norm")
+    norm_eps: float = _choice(1e-5, "added to the variance before the root", flags="--norm-eps")
+    norm_embedding: bool = _choice(
+        False,
+        "norm the sum of word and position",
+        "LanguageModel",
+        "Classifier",
+        "Translator",
+        flags="--norm-embedding",
+    )
+    activation: str = _choice(
+        "relu", "inside the feed-forward layers; swiglu and geglu have a gate", among=(*ACTIVATIONS, *GATED),
+        flags="--activation",
+    )  # fmt: skip
     positions: str = _choice("sinusoidal", "how words know their place", among=POSITIONS, flags="--positions")
+    rotary_base: float = _choice(10000.0, "of rotary positions: the slowest pair's wavelength", flags="--rotary-base")
+    n_kv_heads: int | None = _choice(
+        None, "G: heads of keys and values, each for H/G of the heads (default: as many)", flags="--n-kv-heads"
+    )
+    bias: bool = _choice(True, "linear layers and layer norms add a bias", flags="--bias")
+    head_bias: bool = _choice(
+        True, "the head over the words adds a bias", "LanguageModel", "Bert", "Translator", flags="--head-bias"
+    )
     scale_embedding: bool = _choice(True, "words times √C", flags="--scale-embedding")
     tie_weights: bool = _choice(
         False, "the head uses the words' embedding as its weight",
@@ -89,6 +112,17 @@ class Config:
             raise ValueError(f"seed must be a whole number, at least 0, or None, not {self.seed!r}")
         if self.d_model % self.n_heads:
             raise ValueError(f"a width of {self.d_model} cannot be divided among {self.n_heads} heads")
+        if self.n_kv_heads is not None:
+            whole_number("n_kv_heads", self.n_kv_heads)
+            if self.n_heads % self.n_kv_heads:
+                raise ValueError(f"n_heads = {self.n_heads} is no multiple of n_kv_heads = {self.n_kv_heads}")
+        if self.positions == "rotary" and self.d_model // self.n_heads % 2:
+            width = self.d_model // self.n_heads
+            raise ValueError(f"rotary positions turn pairs of columns, and a head has {width}, which is odd")
+        for name in ("norm_eps", "rotary_base"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+                raise ValueError(f"{name} must be a number above 0, not {value!r}")
         if self.share_embedding and self.source_vocab != self.target_vocab:
             sizes = f"{self.source_vocab} and {self.target_vocab}"
             raise ValueError(f"share_embedding needs one vocabulary, not {sizes} words")
@@ -112,7 +146,7 @@ class Config:
                 raise TypeError(f"{kind} got {name} twice, by place and by name")
         given |= placed | settings
         for name in names:
-            if field_named(name).default is None and name != "seed" and given.get(name) is None:
+            if needs_a_value(name) and given.get(name) is None:
                 raise TypeError(f"{kind} needs {name}: {field_named(name).metadata['help']}")
         return cls(**given)
 
@@ -123,6 +157,11 @@ class Config:
 
 def field_named(name: str) -> Any:
     return Config.__dataclass_fields__[name]
+
+
+def needs_a_value(name: str) -> bool:
+    """Whether there is no model without it: the sizes that come from the data."""
+    return field_named(name).metadata["size"] and field_named(name).default is None
 
 
 def names_of(kind: str) -> list[str]:
@@ -161,9 +200,21 @@ BASE = Config(  # the base model of "Attention is all you need"
     dropout=0.1, max_len=1024, share_embedding=True, tie_weights=True,
 )  # fmt: skip
 
+LLAMA = Config(  # SmolLM2-135M: what a language model of today is made of, in its smallest size
+    vocab_size=49152, d_model=576, n_heads=9, n_layers=30, d_ff=1536, max_len=2048, norm_first=True, norm="rms",
+    activation="swiglu", positions="rotary", rotary_base=1e5, n_kv_heads=3, bias=False, head_bias=False,
+    scale_embedding=False, tie_weights=True,
+)  # fmt: skip
+GPT2 = Config(  # the smallest of GPT-2's sizes
+    vocab_size=50257, d_model=768, n_heads=12, n_layers=12, d_ff=3072, max_len=1024, norm_first=True,
+    activation="gelu_tanh", positions="learned", head_bias=False, scale_embedding=False, tie_weights=True,
+)  # fmt: skip
+
 # preset → head → kind of model and its Config; the first head is the default
 PRESETS: dict[str, dict[str, tuple[str, Config]]] = {
     "lab": {"lm": ("LanguageModel", LAB), "classifier": ("Classifier", LAB)},
     "base": {"lm": ("Translator", BASE)},
     "lab-translator": {"lm": ("Translator", LAB_TRANSLATOR)},
+    "gpt2": {"lm": ("LanguageModel", GPT2)},
+    "llama": {"lm": ("LanguageModel", LLAMA), "classifier": ("Classifier", LLAMA)},
 }

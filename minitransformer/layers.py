@@ -1,7 +1,8 @@
 """The layers of a transformer, with PyTorch's names and weight layout (out × in), so that weights carry over.
 
-Shapes: B batch, T query positions, S key positions, C model width, H heads, D = C/H, F feed-forward width,
-V vocabulary. All layers work on (B, T, C). `init` makes the weights; a layer on its own starts from seed 0.
+Shapes: B batch, T query positions, S key positions, C model width, H heads, G heads of keys and values, D = C/H,
+F feed-forward width, V vocabulary. All layers work on (B, T, C). `init` makes the weights; a layer on its own starts
+from seed 0.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import Any, Protocol
 
 import autograd.functional as F
 from autograd import Tensor
-from minitransformer.config import Config
+from minitransformer.config import GATED, Config
 from minitransformer.module import Init, Module
 
 
@@ -46,10 +47,12 @@ class Head(Linear):
 
     `tied` is an embedding table (V, C) to use as the weight instead of one of its own."""
 
-    def __init__(self, in_features: int, out_features: int, *, tied: Any = None, init: Init | None = None):
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, *, tied: Any = None, init: Init | None = None
+    ):
         init = init or Init()
         self.weight = init.uniform(0.1, out_features, in_features) if tied is None else tied
-        self.bias = init.constant(0, out_features)
+        self.bias = init.constant(0, out_features) if bias else None
 
     def loss(self, x: Tensor, targets: Any, ignore_index: int | None = None, label_smoothing: float = 0.0) -> Tensor:
         """Mean cross-entropy of the scores, which are never stored whole.   x (..., C); targets (...)"""
@@ -69,12 +72,30 @@ class Embedding(Module):
 class LayerNorm(Module):
     """Each position's vector brought to mean 0 and variance 1, then scaled and shifted."""
 
-    def __init__(self, normalized_shape: int, eps: float = 1e-5, *, init: Init | None = None):
+    def __init__(self, normalized_shape: int, eps: float = 1e-5, bias: bool = True, *, init: Init | None = None):
         init = init or Init()
-        self.weight, self.bias, self.eps = init.constant(1, normalized_shape), init.constant(0, normalized_shape), eps
+        self.weight, shift, self.eps = init.constant(1, normalized_shape), init.constant(0, normalized_shape), eps
+        self.bias = shift if bias else shift.detach()  # zeros that are no weight
 
     def forward(self, x: Tensor) -> Tensor:
         return F.layer_norm(x, self.weight, self.bias, self.eps)
+
+
+class RMSNorm(Module):
+    """Each position's vector brought to mean square 1, then scaled: its mean stays what it is."""
+
+    def __init__(self, normalized_shape: int, eps: float = 1e-5, *, init: Init | None = None):
+        self.weight, self.eps = (init or Init()).constant(1, normalized_shape), eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, self.weight, self.eps)
+
+
+def norm(config: Config, *, init: Init) -> LayerNorm | RMSNorm:
+    """The norm that this model has."""
+    if config.norm == "rms":
+        return RMSNorm(config.d_model, config.norm_eps, init=init)
+    return LayerNorm(config.d_model, config.norm_eps, config.bias, init=init)
 
 
 class LayerCache(Protocol):
@@ -82,24 +103,43 @@ class LayerCache(Protocol):
 
     memory: tuple[Tensor, Tensor] | None
 
+    @property
+    def starts(self) -> Any: ...  # (B) positions that are there already
+
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, dict[str, Any]]: ...
 
 
 class MultiheadAttention(Module):
-    """H attentions side by side, each on its own D = C/H columns of the projections.
+    """H attentions side by side, each on its own D = C/H columns of the projections. With num_kv_heads = G < H, each
+    head of keys and values serves H/G heads of queries.
 
-    The three input projections lie in one matrix in_proj_weight (3C, C), rows in the order query, key, value: one
-    product makes all three when a sequence attends to itself."""
+    The three input projections lie in one matrix in_proj_weight (C + 2GD, C), rows in the order query, key, value: one
+    product makes all three when a sequence attends to itself.
 
-    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, *, init: Init | None = None):
+    rotary_base  queries and keys are turned by their positions before they meet; None: they are not"""
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        num_kv_heads: int | None = None,
+        rotary_base: float | None = None,
+        *,
+        init: Init | None = None,
+    ):
         if num_heads < 1 or embed_dim % num_heads:
             raise ValueError(f"a width of {embed_dim} cannot be divided among {num_heads} heads")
-        init = init or Init()
-        self.embed_dim, self.num_heads = embed_dim, num_heads
-        self.in_proj_weight = init.xavier(3 * embed_dim, embed_dim)
-        self.in_proj_bias = init.constant(0, 3 * embed_dim)
-        self.out_proj = Linear(embed_dim, embed_dim, init=init)
-        self.out_proj.bias = init.constant(0, embed_dim)
+        init, groups = init or Init(), num_kv_heads or num_heads
+        self.embed_dim, self.num_heads, self.rotary_base = embed_dim, num_heads, rotary_base
+        self.ends = 0, num_heads, num_heads + groups, num_heads + 2 * groups  # heads of query, key, value
+        rows = self.ends[-1] * (embed_dim // num_heads)
+        self.in_proj_weight = init.xavier(rows, embed_dim)
+        self.in_proj_bias = init.constant(0, rows) if bias else None
+        self.out_proj = Linear(embed_dim, embed_dim, bias, init=init)
+        if bias:
+            self.out_proj.bias = init.constant(0, embed_dim)
         self.dropout = Dropout(dropout, init=init)
 
     def forward(
@@ -110,21 +150,26 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
         key_lengths: Any = None,
         cache: LayerCache | None = None,
+        starts: Any = None,
     ) -> Tensor:
         """Positions of x look at each other, or at those of a memory.   x (B, T, C); memory (B, S, C) → (B, T, C)
 
         is_causal    position t sees the positions up to t only
         key_lengths  (B) integers: keys from there on are padding, and are not seen
-        cache        keys and values of the positions before x (or of the memory), where they are kept"""
+        cache        keys and values of the positions before x (or of the memory), where they are kept
+        starts       (B) positions of the first words of x among those of the memory, for rotary positions"""
         options: dict[str, Any] = {"is_causal": is_causal, "key_lengths": key_lengths}
         if memory is None:
             q, k, v = self._project(x, 0, 3)
+            starts = None if cache is None else cache.starts
+            q, k = self._turned(q, starts), self._turned(k, starts)
             if cache is not None:
                 k, v, options = cache.extend(k, v)
         else:
             (q,) = self._project(x, 0, 1)
             known = cache.memory if cache is not None else None
             k, v = known or self._project(memory, 1, 3)
+            q, k = self._turned(q, starts), self._turned(k)
             if cache is not None:
                 cache.memory = k, v
         if self.dropout.active:
@@ -133,14 +178,26 @@ class MultiheadAttention(Module):
         return self.out_proj(heads.transpose(0, 2, 1, 3).reshape(x.shape))
 
     def _project(self, x: Tensor, first: int, last: int) -> Sequence[Tensor]:
-        """Those of query, key, value (0, 1, 2) with first ≤ number < last.   x (B, T, C) → (B, H, T, D) each"""
+        """Those of query, key, value (0, 1, 2) with first ≤ number < last.   x (B, T, C) → (B, H or G, T, D) each"""
         B, T, C = x.shape
+        D, ends = C // self.num_heads, self.ends
         weight, bias = self.in_proj_weight, self.in_proj_bias
         if last - first < 3:
-            weight, bias = weight[first * C : last * C], bias[first * C : last * C]
-        packed = F.linear(x, weight, bias).reshape(B, T, last - first, self.num_heads, C // self.num_heads)
-        apart = packed.transpose(2, 0, 3, 1, 4)
-        return [apart[i] for i in range(last - first)]
+            rows = slice(ends[first] * D, ends[last] * D)
+            weight, bias = weight[rows], None if bias is None else bias[rows]
+        heads = F.linear(x, weight, bias).reshape(B, T, ends[last] - ends[first], D).transpose(2, 0, 1, 3)
+        parts = [slice(ends[i] - ends[first], ends[i + 1] - ends[first]) for i in range(first, last)]
+        return [heads[part].transpose(1, 0, 2, 3) for part in parts]
+
+    def _turned(self, x: Tensor, starts: Any = None) -> Tensor:
+        """Heads turned by their positions, which count from starts[b], or from 0.   x (B, H, T, D)"""
+        if self.rotary_base is None:
+            return x
+        xp = x.backend.xp
+        positions = xp.arange(x.shape[2])
+        if starts is not None:
+            positions = x.backend.asarray(starts)[:, None] + positions
+        return F.rotary(x, positions, self.rotary_base)
 
 
 class _Layer(Module):
@@ -151,11 +208,18 @@ class _Layer(Module):
     def __init__(self, config: Config):
         self.norm_first, self.activation = config.norm_first, config.activation
 
-    def _make_feed_forward(self, config: Config, init: Init) -> None:
-        self.linear1 = Linear(config.d_model, config.d_ff, init=init)
-        self.linear2 = Linear(config.d_ff, config.d_model, init=init)
+    def _attention(self, config: Config, init: Init, rotary: bool = False) -> MultiheadAttention:
+        base = config.rotary_base if rotary else None
+        sizes = config.d_model, config.n_heads, config.dropout, config.bias, config.n_kv_heads, base
+        return MultiheadAttention(*sizes, init=init)
 
-    def _residual(self, x: Tensor, norm: LayerNorm, sublayer: Any, only: Any = None) -> Tensor:
+    def _make_feed_forward(self, config: Config, init: Init) -> None:
+        self.linear1 = Linear(config.d_model, config.d_ff, config.bias, init=init)
+        self.linear2 = Linear(config.d_ff, config.d_model, config.bias, init=init)
+        gated = config.activation in GATED
+        self.gate = Linear(config.d_model, config.d_ff, config.bias, init=init) if gated else None
+
+    def _residual(self, x: Tensor, norm: LayerNorm | RMSNorm, sublayer: Any, only: Any = None) -> Tensor:
         """norm(x + sublayer(x)), the original; or x + sublayer(norm(x)), which leaves the way through untouched.
         With `only`, the sublayer has computed those positions alone."""
         here = x if only is None else rows_at(x, only)
@@ -164,11 +228,22 @@ class _Layer(Module):
         return norm(here + self.dropout(sublayer(x)))
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        """linear2(dropout(activation(linear1(x)))); one fused step when nothing is dropped in between."""
-        first, second = self.linear1, self.linear2
-        if not self.dropout.active:
-            return F.feed_forward(x, first.weight, first.bias, second.weight, second.bias, self.activation)
-        return second(self.dropout(getattr(F, self.activation)(first(x))))
+        """linear2(dropout(activation(linear1(x)))), or with a gate linear2(dropout(activation(gate(x)) · linear1(x)));
+        one fused step when nothing is dropped in between."""
+        first, second, gate = self.linear1, self.linear2, self.gate
+        if gate is not None:
+            name = GATED[self.activation]
+            if self.dropout.active:
+                return second(self.dropout(activated(gate(x), name) * first(x)))
+            biases = {"b_gate": gate.bias, "b_up": first.bias, "b_down": second.bias}
+            return F.gated_feed_forward(x, gate.weight, first.weight, second.weight, name, **biases)
+        if self.dropout.active or first.bias is None:
+            return second(self.dropout(activated(first(x), self.activation)))
+        return F.feed_forward(x, first.weight, first.bias, second.weight, second.bias, self.activation)
+
+
+def activated(x: Tensor, name: str) -> Tensor:
+    return F.gelu(x, approximate="tanh") if name == "gelu_tanh" else getattr(F, name)(x)
 
 
 class EncoderLayer(_Layer):
@@ -177,9 +252,9 @@ class EncoderLayer(_Layer):
     def __init__(self, config: Config, *, init: Init | None = None):
         init = init or Init()
         super().__init__(config)
-        self.self_attn = MultiheadAttention(config.d_model, config.n_heads, config.dropout, init=init)
+        self.self_attn = self._attention(config, init, rotary=config.positions == "rotary")
         self._make_feed_forward(config, init)
-        self.norm1, self.norm2 = (LayerNorm(config.d_model, init=init) for _ in range(2))
+        self.norm1, self.norm2 = (norm(config, init=init) for _ in range(2))
         self.dropout = Dropout(config.dropout, init=init)
 
     def forward(
@@ -200,7 +275,8 @@ class EncoderLayer(_Layer):
         else:
             lengths = _keys_seen(x, only, is_causal, key_lengths)
             attend = self.self_attn
-            x = self._residual(x, self.norm1, lambda x: attend(rows_at(x, only), x, key_lengths=lengths), only)
+            seen: dict[str, Any] = {"key_lengths": lengths, "starts": only}
+            x = self._residual(x, self.norm1, lambda x: attend(rows_at(x, only), x, **seen), only)
         return self._residual(x, self.norm2, self._feed_forward)
 
 
@@ -211,10 +287,10 @@ class DecoderLayer(_Layer):
     def __init__(self, config: Config, *, init: Init | None = None):
         init = init or Init()
         super().__init__(config)
-        self.self_attn = MultiheadAttention(config.d_model, config.n_heads, config.dropout, init=init)
-        self.multihead_attn = MultiheadAttention(config.d_model, config.n_heads, config.dropout, init=init)
+        self.self_attn = self._attention(config, init, rotary=config.positions == "rotary")
+        self.multihead_attn = self._attention(config, init)  # the source has positions of its own: nothing is turned
         self._make_feed_forward(config, init)
-        self.norm1, self.norm2, self.norm3 = (LayerNorm(config.d_model, init=init) for _ in range(3))
+        self.norm1, self.norm2, self.norm3 = (norm(config, init=init) for _ in range(3))
         self.dropout = Dropout(config.dropout, init=init)
 
     def forward(
@@ -254,9 +330,9 @@ class Stack(Module):
 
     only (B): the one position of each row that will be read; the last layer then computes no other."""
 
-    def __init__(self, layers: Sequence[_Layer], d_model: int, *, init: Init):
+    def __init__(self, layers: Sequence[_Layer], config: Config, *, init: Init):
         self.layers = list(layers)
-        self.norm = LayerNorm(d_model, init=init) if layers and layers[0].norm_first else None
+        self.norm = norm(config, init=init) if config.norm_first and layers else None
 
     def forward(
         self, x: Tensor, *arguments: Any, caches: Sequence[LayerCache] | None = None, only: Any = None, **options: Any
@@ -270,8 +346,8 @@ class Stack(Module):
 
 def encoder(n_layers: int, config: Config, *, init: Init) -> Stack:
     """The stack of encoder layers that serves every model."""
-    return Stack([EncoderLayer(config, init=init) for _ in range(n_layers)], config.d_model, init=init)
+    return Stack([EncoderLayer(config, init=init) for _ in range(n_layers)], config, init=init)
 
 
 def decoder(n_layers: int, config: Config, *, init: Init) -> Stack:
-    return Stack([DecoderLayer(config, init=init) for _ in range(n_layers)], config.d_model, init=init)
+    return Stack([DecoderLayer(config, init=init) for _ in range(n_layers)], config, init=init)

@@ -1,10 +1,10 @@
-"""Where a word stands. Attention treats its keys as a set, so the position must be in the numbers themselves."""
+"""Where a word stands. Attention treats its keys as a set, so the position must be in the numbers themselves: in a
+table that is added to the words, here, or in the angles by which queries and keys are turned, in `layers.py`."""
 
 import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from minitransformer.config import POSITIONS
 from minitransformer.module import Init, Module
 
 
@@ -27,8 +27,8 @@ class Positions(Module):
     """A vector for each position: the fixed waves, or a table that is learned like the word embeddings."""
 
     def __init__(self, max_len: int, d_model: int, kind: str = "sinusoidal", *, init: Init):
-        if kind not in POSITIONS:
-            raise ValueError(f"positions must be one of {', '.join(POSITIONS)}, not {kind!r}")
+        if kind not in ("sinusoidal", "learned"):
+            raise ValueError(f"a table of positions is sinusoidal or learned, not {kind!r}")
         self.max_len = max_len
         if kind == "learned":
             self.weight: Tensor = init.uniform(0.1, max_len, d_model)
@@ -40,3 +40,12 @@ class Positions(Module):
         if starts is None:
             return self.weight[:length]
         return F.embedding(self.weight, starts[:, None] + np.arange(length))
+
+
+def interleaved_rows(weight: np.ndarray, n_heads: int) -> np.ndarray:
+    """Rows of a query or key projection made for the other layout of rotary positions, in which column i of a head
+    pairs with i + D/2, in the order for ours, in which 2i pairs with 2i + 1. Attention gives the same.
+
+    weight (H · D, ...)"""
+    halves = weight.reshape(n_heads, 2, -1, *weight.shape[1:])
+    return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(weight.shape)

@@ -7,9 +7,14 @@ are divided by l, and lse = m + log l. Tiles wholly above the diagonal or behind
 
 Forward reads q, k, v and writes out, lse: each k, v tile is read once per query tile. Flops: 4D a visible pair and
 head. Backward recomputes the scores from lse and does five products a tile pair instead of two: 10D a pair.
-Threads: forward takes one query tile a task, light and heavy tiles of a causal mask in turn. Backward takes one head,
-or where there are few heads one share of a head's key tiles: dk and dv of a key tile have a single owner, dq is added
-up from as many arrays as there are shares. No atomics.
+Threads: forward takes one query tile a task, light and heavy tiles of a causal mask in turn. Backward takes one group
+of heads, or where there are few groups some heads of a group, and where there are few heads one share of the key tiles.
+dk and dv of a key tile are added up by a single owner, or from as many arrays as a group has owners; dq from as many
+arrays as there are shares. Both numbers follow from the shapes. No atomics.
+
+Groups: the H/G heads that share their keys and values lie in one query tile, BLOCK // (H/G) queries of each, so that a
+tile of keys is read once for all of them, also by a model that writes word by word (T = 1). Backward keeps the tile of
+keys while the heads pass by.
 
 The products are BLAS's, straight from the arrays, which may be heads cut out of a wider projection: rows of D numbers
 at any distance. Results are laid out like q, so that joining the heads again is free. Measured on tiles of width 100,
@@ -32,7 +37,7 @@ from kernels.cpu.vector_math import exp
 
 U = np.uint64
 BLOCK = 128  # queries or keys a tile; a multiple of 4, as the dropout counters want
-SHARES = 8  # tasks that backward wants: with fewer heads than this, a head is shared
+TASKS = 8  # that backward wants: with fewer groups than this, a group is shared, and with fewer heads a head
 
 
 def any_layout(x):
@@ -87,21 +92,38 @@ def exp_row(row, count, end, shift):
 
 
 @kernel
-def _forward_tile(blas, out, lse, q, k, v, first, keys, mask, scale, dropout, head):
-    """Queries first ... first + BLOCK of one head.   out, q (T, D); lse (T); k, v (S, D)"""
-    rows = min(BLOCK, q.shape[0] - first)
-    acc = np.zeros((rows, q.shape[1]), q.dtype)
+def rows_of_group(x, first, queries):
+    """Queries first ... first + queries of each head, one head below the other; a single head is not copied.
+    x (heads, T, D) → (heads * queries, D)"""
+    heads, _, D = x.shape
+    if heads == 1:
+        return x[0, first : first + queries]
+    rows = np.empty((heads * queries, D), x.dtype)[:, :D]  # sliced, so that both returns are of one type
+    for i in range(len(rows)):
+        for d in range(D):
+            rows[i, d] = x[i // queries, first + i % queries, d]
+    return rows
+
+
+@kernel
+def _forward_tile(blas, out, lse, q, k, v, first, queries, keys, mask, scale, dropout, head):
+    """Queries first ... first + queries of the heads of a group.   out, q (heads, T, D); lse (heads, T); k, v (S, D)"""
+    queries = min(queries, q.shape[1] - first)
+    tile = rows_of_group(q, first, queries)
+    rows = len(tile)
+    acc = np.zeros((rows, q.shape[2]), q.dtype)
     p = np.empty((rows, BLOCK), q.dtype)
     m = np.full(rows, -np.inf, q.dtype)
     l = np.zeros(rows, q.dtype)  # noqa: E741 - the letter of the algorithm
     words = np.empty(BLOCK, np.uint32)
     zero, one = q.dtype.type(0), q.dtype.type(1)
-    end = visible_keys(first + rows - 1, keys, mask)
+    end = visible_keys(first + queries - 1, keys, mask)
     for start in range(0, end, BLOCK):
         columns = min(BLOCK, end - start)
-        gemm(blas, p[:, :columns], q[first : first + rows], k[start : start + columns], False, True, False)
+        gemm(blas, p[:, :columns], tile, k[start : start + columns], False, True, False)
         for i in range(rows):
-            seen = max(0, min(columns, visible_keys(first + i, keys, mask) - start))
+            h, t = i // queries, first + i % queries
+            seen = max(0, min(columns, visible_keys(t, keys, mask) - start))
             top = max(m[i], scale_row(p[i], seen, scale))
             shift = zero if top == -np.inf else top  # all scores -inf so far: exp must see -inf - 0, not -inf - -inf
             shrink = exp(m[i] - shift)
@@ -111,28 +133,33 @@ def _forward_tile(blas, out, lse, q, k, v, first, keys, mask, scale, dropout, he
                 for d in range(acc.shape[1]):
                     acc[i, d] *= shrink
             if dropout.limit > 0 or dropout.factor != 1:
-                fill(words, seen, U(start // 4), U(first + i), U(head), U(1), dropout.key)
+                fill(words, seen, U(start // 4), U(t), U(head + h), U(1), dropout.key)
                 drop(p[i], seen, words, dropout)
         gemm(blas, acc, p[:, :columns], v[start : start + columns], False, False, start > 0)
     for i in range(rows):
+        h, t = i // queries, first + i % queries
         visible = l[i] != 0  # else there is nothing to attend to: zeros
-        lse[first + i] = m[i] + math.log(l[i]) if visible else -np.inf
+        lse[h, t] = m[i] + math.log(l[i]) if visible else -np.inf
         share = one / l[i] if visible else zero
         for d in range(acc.shape[1]):
-            out[first + i, d] = acc[i, d] * share
+            out[h, t, d] = acc[i, d] * share
 
 
 @blas_kernel
 def _forward(blas, out, lse, q, k, v, mask, scale, dropout):
     _, B, H, T, _ = q.shape
-    tiles = (T + BLOCK - 1) // BLOCK
-    for task in prange(B * H * tiles):
-        head, turn = task // tiles, task % tiles
+    G = k.shape[2]
+    heads = H // G
+    queries = max(1, BLOCK // heads)
+    tiles = (T + queries - 1) // queries
+    for task in prange(B * G * tiles):
+        group, turn = task // tiles, task % tiles
         tile = turn // 2 if turn % 2 == 0 else tiles - 1 - turn // 2  # light, heavy, light, heavy ...
-        b, h = head // H, head % H
+        b, g = group // G, group % G
+        h = g * heads
         _forward_tile(
-            blas, out[0, b, h], lse[b, h], q[0, b, h], k[0, b, h], v[0, b, h], tile * BLOCK,
-            mask.key_lengths[b], mask, scale, dropout, head,
+            blas, out[0, b, h : h + heads], lse[b, h : h + heads], q[0, b, h : h + heads], k[0, b, g], v[0, b, g],
+            tile * queries, queries, mask.key_lengths[b], mask, scale, dropout, b * H + h,
         )  # fmt: skip
 
 
@@ -168,28 +195,34 @@ def _backward_tile(
 
 @blas_kernel
 def _backward(blas, dq, dk, dv, dout, q, k, v, out, lse, mask, scale, dropout):
-    """dq (2, shares, B, H, T, D); the others behind an axis of two as well; dq, dk, dv start as zeros"""
+    """dq (2, shares, B, H, T, D); dk, dv (2, owners, B, G, S, D); the others behind an axis of two as well; dq, dk, dv
+    start as zeros"""
     _, B, H, T, _ = q.shape
-    shares = dq.shape[1]
-    for task in prange(B * H * shares):
-        head, share = task // shares, task % shares
-        b, h = head // H, head % H
+    G, shares, owners = k.shape[2], dq.shape[1], dk.shape[1]
+    heads = H // G
+    for task in prange(B * G * owners * shares):
+        group, owner, share = task // shares // owners, task // shares % owners, task % shares
+        b, g = group // G, group % G
+        h0, h1 = g * heads + owner * heads // owners, g * heads + (owner + 1) * heads // owners
         p, dp = np.empty((BLOCK, BLOCK), q.dtype), np.empty((BLOCK, BLOCK), q.dtype)
-        delta = np.empty(T, q.dtype)
-        for t in range(T):
-            delta[t] = row_dot(dout[0, b, h, t], out[0, b, h, t])
+        delta = np.empty((h1 - h0, T), q.dtype)
+        for h in range(h0, h1):
+            for t in range(T):
+                delta[h - h0, t] = row_dot(dout[0, b, h, t], out[0, b, h, t])
         end = visible_keys(T - 1, mask.key_lengths[b], mask)
         for start in range(share * BLOCK, end, shares * BLOCK):
             last = min(start + BLOCK, end)
             first_query = max(0, start - mask.query_offset) // BLOCK * BLOCK if mask.is_causal else 0
-            for first in range(first_query, T, BLOCK):
-                stop = min(first + BLOCK, T)
-                _backward_tile(
-                    blas, dq[0, share, b, h, first:stop], dk[0, b, h, start:last], dv[0, b, h, start:last],
-                    p[: stop - first], dp[: stop - first], dout[0, b, h, first:stop], q[0, b, h, first:stop],
-                    k[0, b, h, start:last], v[0, b, h, start:last], delta, lse[b, h], first, start, last - start,
-                    mask.key_lengths[b], mask, scale, dropout, head,
-                )  # fmt: skip
+            for h in range(h0, h1):
+                for first in range(first_query, T, BLOCK):
+                    stop = min(first + BLOCK, T)
+                    _backward_tile(
+                        blas, dq[0, share, b, h, first:stop], dk[0, owner, b, g, start:last],
+                        dv[0, owner, b, g, start:last], p[: stop - first], dp[: stop - first],
+                        dout[0, b, h, first:stop], q[0, b, h, first:stop], k[0, b, g, start:last],
+                        v[0, b, g, start:last], delta[h - h0], lse[b, h], first, start, last - start,
+                        mask.key_lengths[b], mask, scale, dropout, b * H + h,
+                    )  # fmt: skip
 
 
 def fresh_like(x):
@@ -201,6 +234,14 @@ def fresh_like(x):
     return array.transpose(np.argsort(order))
 
 
+def _gradient(x, count):
+    """A gradient of x, and the zeros to add it up in: `count` parts, or the gradient itself where there is one."""
+    whole = fresh_like(x)
+    parts = whole[None] if count == 1 else np.empty((count, *x.shape), x.dtype)
+    parts[...] = 0
+    return whole, parts
+
+
 def _options(q, k, mask, scale, dropout):
     """The options with exactly one type each, so that the kernels are compiled once a dtype."""
     keys = k.shape[2]
@@ -210,7 +251,7 @@ def _options(q, k, mask, scale, dropout):
 
 
 def attention(q, k, v, mask, scale, dropout):
-    """q (B, H, T, D); k, v (B, H, S, D) → out (B, H, T, D), lse (B, H, T) = log Σ_s exp(score)"""
+    """q (B, H, T, D); k, v (B, G, S, D) → out (B, H, T, D), lse (B, H, T) = log Σ_s exp(score)"""
     out, lse = fresh_like(q), np.empty(q.shape[:3], dtype=q.dtype)
     options = _options(q, k, mask, scale, dropout)
     _forward(any_layout(out), lse, any_layout(q), any_layout(k), any_layout(v), *options)
@@ -219,13 +260,14 @@ def attention(q, k, v, mask, scale, dropout):
 
 def attention_backward(dout, q, k, v, out, lse, mask, scale, dropout):
     """dv = (p z)ᵀ dout;  ds = p (z dout vᵀ - Σ_d dout out);  dq = scale ds k;  dk = scale dsᵀ q, tile by tile"""
-    heads, key_tiles = q.shape[0] * q.shape[1], -(-k.shape[2] // BLOCK)
-    shares = max(1, min(SHARES // heads, key_tiles))
-    dk, dv = fresh_like(k), fresh_like(v)
-    dq = fresh_like(q) if shares == 1 else None
-    parts = np.empty((shares, *q.shape), q.dtype) if dq is None else dq[None]
-    for array in (parts, dk, dv):
-        array[...] = 0
+    groups, heads, key_tiles = k.shape[0] * k.shape[1], q.shape[1] // k.shape[1], -(-k.shape[2] // BLOCK)
+    owners = max(1, min(TASKS // groups, heads))
+    shares = max(1, min(TASKS // (groups * owners), key_tiles))
+    gradients = [_gradient(x, count) for x, count in ((q, shares), (k, owners), (v, owners))]
+    parts = [part for _, part in gradients]
     options = _options(q, k, mask, scale, dropout)
-    _backward(*(any_layout(x) for x in (parts, dk, dv, dout, q, k, v, out)), contiguous(lse), *options)
-    return parts.sum(axis=0) if dq is None else dq, dk, dv
+    _backward(*(any_layout(x) for x in (*parts, dout, q, k, v, out)), contiguous(lse), *options)
+    for whole, part in gradients:
+        if len(part) > 1:
+            part.sum(axis=0, out=whole)
+    return tuple(whole for whole, _ in gradients)

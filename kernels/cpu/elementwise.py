@@ -1,8 +1,8 @@
 """Functions of one element and arithmetic of two arrays. Each element is read once and written once.
 
-The loops are threaded: one core alone does not reach the memory's bandwidth. exp and sigmoid use our own vectorised
-exp, GELU our own Φ; log and tanh are the C library's. Two arrays of one shape go through a threaded loop;
-broadcasting is left to NumPy's, which is compiled too and limited by memory like ours."""
+The loops are threaded: one core alone does not reach the memory's bandwidth. exp, sigmoid, SiLU and the tanh form
+of GELU use our own vectorised exp, GELU our own Φ; log and tanh are the C library's. Two arrays of one shape go through
+a threaded loop; broadcasting is left to NumPy's, which is compiled too and limited by memory like ours."""
 
 import math
 from functools import wraps
@@ -12,6 +12,7 @@ from numba import prange
 
 from kernels.cpu.gelu import gelu_slope, gelu_value
 from kernels.cpu.jit import flat, kernel
+from kernels.cpu.silu import gelu_tanh_slope, gelu_tanh_value, silu_slope, silu_value
 from kernels.cpu.vector_math import exp as fast_exp
 from kernels.cpu.workspace import recycled
 
@@ -138,6 +139,34 @@ def gelu_backward(dx, dy, x):
     """y' = Φ(x) + x φ(x)"""
     for i in prange(x.size):
         dx[i] = dy[i] * gelu_slope(x[i])
+
+
+@elementwise
+def gelu_tanh(y, x):
+    """x (1 + tanh u) / 2 = x σ(2u), u = √(2/π) (x + 0.044715 x³)"""
+    for i in prange(x.size):
+        y[i] = gelu_tanh_value(x[i])
+
+
+@elementwise
+def gelu_tanh_backward(dx, dy, x):
+    """y' = σ + x σ (1 - σ) (2u)', σ = σ(2u)"""
+    for i in prange(x.size):
+        dx[i] = dy[i] * gelu_tanh_slope(x[i])
+
+
+@elementwise
+def silu(y, x):
+    """x σ(x)"""
+    for i in prange(x.size):
+        y[i] = silu_value(x[i])
+
+
+@elementwise
+def silu_backward(dx, dy, x):
+    """y' = σ + x σ (1 - σ)"""
+    for i in prange(x.size):
+        dx[i] = dy[i] * silu_slope(x[i])
 
 
 @elementwise(broadcast=np.add)

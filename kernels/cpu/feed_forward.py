@@ -12,9 +12,10 @@ from kernels.cpu.elementwise import relu_slope, relu_value
 from kernels.cpu.gelu import gelu_slope, gelu_value
 from kernels.cpu.jit import contiguous, kernel
 from kernels.cpu.linear import WEIGHT_ROWS, add_bias, add_rows, weight_block
+from kernels.cpu.silu import gelu_tanh_slope, gelu_tanh_value
 
-RELU, GELU, TANH = 0, 1, 2
-CODES = {"relu": RELU, "gelu": GELU, "tanh": TANH}
+RELU, GELU, TANH, GELU_TANH = 0, 1, 2, 3
+CODES = {"relu": RELU, "gelu": GELU, "tanh": TANH, "gelu_tanh": GELU_TANH}
 ROWS = 256  # rows a task
 
 
@@ -30,6 +31,9 @@ def _bias_activation(hidden, pre, bias, activation):
         elif activation == GELU:
             for f in range(pre.shape[1]):
                 hidden[n, f] = gelu_value(pre[n, f])
+        elif activation == GELU_TANH:
+            for f in range(pre.shape[1]):
+                hidden[n, f] = gelu_tanh_value(pre[n, f])
         else:
             for f in range(pre.shape[1]):
                 hidden[n, f] = math.tanh(pre[n, f])
@@ -47,6 +51,10 @@ def _activation_backward(hidden, dpre, pre, activation):
             for f in range(pre.shape[1]):
                 hidden[n, f] = gelu_value(pre[n, f])
                 dpre[n, f] *= gelu_slope(pre[n, f])
+        elif activation == GELU_TANH:
+            for f in range(pre.shape[1]):
+                hidden[n, f] = gelu_tanh_value(pre[n, f])
+                dpre[n, f] *= gelu_tanh_slope(pre[n, f])
         else:
             for f in range(pre.shape[1]):
                 t = math.tanh(pre[n, f])

@@ -112,6 +112,8 @@ using std::fmax, std::fmin, std::isfinite, std::isinf, std::isnan, std::log, std
 using std::copysign, std::rint, std::round, std::sqrt, std::tanh, std::trunc;
 inline float rsqrt(float x) { return 1.0f / std::sqrt(x); }
 inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
+inline double cospi(double x) { return std::cos(x * 3.141592653589793); }
+inline double sinpi(double x) { return std::sin(x * 3.141592653589793); }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 template <class A, class B>
 inline std::common_type_t<A, B> max(A a, B b) {

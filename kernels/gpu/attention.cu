@@ -16,7 +16,13 @@
 // are then read again with every streamed tile, and so is whatever the backward multiplies twice. Writes: each result
 // once. Care: -inf is never a large negative number, and never meets another -inf in a difference.
 //
-// `head` is b*H + h, `heads` is B*H. How tiles are laid out and multiplied: attention_tile.cuh.
+// Groups: `sharing` = H/G query heads read the same keys and values. The blocks of these heads are neighbours in the
+// grid, so that they find them in the second-level cache; the block that owns dk and dv of a tile of keys keeps it in
+// shared memory while all heads of the group pass by, one after another. A single query a head (T = 1) comes as one tile
+// of all heads of its group: attention.py.
+//
+// `head` is b*H + h, `heads` is B*H, `groups` is B*G; head / sharing is the group of a head.
+// How tiles are laid out and multiplied: attention_tile.cuh.
 #include "attention_tile.cuh"
 #include "common.cuh"
 #include "philox.cuh"
@@ -49,11 +55,12 @@ struct Dropout {
     }
 };
 
-// out, q (heads, T, D); lse (heads, T); k, v (heads, S, D); key_lengths (B).   Grid: heads * tiles of QUERIES queries
+// out, q (heads, T, D); lse (heads, T); k, v (groups, S, D); key_lengths (B).   Grid: heads * tiles of QUERIES queries
 extern "C" __global__ void __launch_bounds__(THREADS)
     attention_forward(real* out, real* lse, const real* q, const real* k, const real* v, const long long* key_lengths,
-                      long long H, long long T, long long S, long long D, int is_causal, long long query_offset,
-                      real scale, unsigned long long limit, real factor, unsigned long long seed) {
+                      long long H, long long sharing, long long T, long long S, long long D, int is_causal,
+                      long long query_offset, real scale, unsigned long long limit, real factor,
+                      unsigned long long seed) {
     typedef Forward L;
     __shared__ Row q_tile[QUERIES];
     __shared__ Row kv_tile[TILE];
@@ -64,7 +71,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const long long keys = key_lengths[head / H];
     const Mask mask = {keys, is_causal, query_offset};
     const Dropout dropout = {limit, seed, factor, head};
-    out += head * T * D, q += head * T * D, lse += head * T, k += head * S * D, v += head * S * D;
+    out += head * T * D, q += head * T * D, lse += head * T;
+    k += head / sharing * S * D, v += head / sharing * S * D;
 
     real acc[L::R][L::E] = {}, m[L::R], l[L::R] = {};
     for (int r = 0; r < L::R; r++) m[r] = NEGATIVE_INFINITY;
@@ -136,12 +144,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (n < N && lane == 0) delta[n] = total;
 }
 
-// dq, dout, q (heads, T, D); k, v (heads, S, D); lse, delta (heads, T); key_lengths (B).   Grid: heads * query tiles
+// dq, dout, q (heads, T, D); k, v (groups, S, D); lse, delta (heads, T); key_lengths (B).   Grid: heads * query tiles
 extern "C" __global__ void __launch_bounds__(THREADS)
     attention_backward_queries(real* dq, const real* dout, const real* q, const real* k, const real* v, const real* lse,
-                               const real* delta, const long long* key_lengths, long long H, long long T, long long S,
-                               long long D, int is_causal, long long query_offset, real scale, unsigned long long limit,
-                               real factor, unsigned long long seed) {
+                               const real* delta, const long long* key_lengths, long long H, long long sharing,
+                               long long T, long long S, long long D, int is_causal, long long query_offset, real scale,
+                               unsigned long long limit, real factor, unsigned long long seed) {
     typedef QueryRows L;
     __shared__ Row q_tile[TILE];
     __shared__ Row dout_tile[TILE];
@@ -154,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const long long keys = key_lengths[head / H];
     const Mask mask = {keys, is_causal, query_offset};
     const Dropout dropout = {limit, seed, factor, head};
-    dq += head * T * D, k += head * S * D, v += head * S * D;
+    dq += head * T * D, k += head / sharing * S * D, v += head / sharing * S * D;
     dout += head * T * D, q += head * T * D, lse += head * T, delta += head * T;
 
     real acc[L::R][L::E] = {};
@@ -206,12 +214,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // leave room for that. Without a word from us the assembler tries for more blocks, and moves registers to memory.
 constexpr int BLOCKS = sizeof(real) == 4 && HEAD <= 128 ? 512 / THREADS : 1;
 
-// dk, dv, k, v (heads, S, D); dout, q (heads, T, D); lse, delta (heads, T); key_lengths (B).   Grid: heads * key tiles
+// dk, dv, k, v (groups, S, D); dout, q (heads, T, D); lse, delta (heads, T); key_lengths (B).   Grid: groups * key tiles
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     attention_backward_keys(real* dk, real* dv, const real* dout, const real* q, const real* k, const real* v,
-                            const real* lse, const real* delta, const long long* key_lengths, long long H, long long T,
-                            long long S, long long D, int is_causal, long long query_offset, real scale,
-                            unsigned long long limit, real factor, unsigned long long seed) {
+                            const real* lse, const real* delta, const long long* key_lengths, long long H,
+                            long long sharing, long long T, long long S, long long D, int is_causal,
+                            long long query_offset, real scale, unsigned long long limit, real factor,
+                            unsigned long long seed) {
     typedef KeyRows L;
     __shared__ Row k_tile[TILE];
     __shared__ Row v_tile[TILE];
@@ -219,70 +228,77 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     __shared__ Row dout_tile[TILE];
     __shared__ ScoreRow s_tile[TILE];  // [key][query]: transposed, so that the sums run over queries
     const L own;
-    const long long tiles = (S + TILE - 1) / TILE, head = blockIdx.x / tiles;
+    const long long tiles = (S + TILE - 1) / TILE, group = blockIdx.x / tiles, head = group * sharing;
     const long long first = blockIdx.x % tiles * TILE;  // causal: early keys are seen by most queries and start first
     const long long keys = key_lengths[head / H];
     const Mask mask = {keys, is_causal, query_offset};
-    const Dropout dropout = {limit, seed, factor, head};
-    dk += head * S * D, dv += head * S * D, k += head * S * D, v += head * S * D;
+    Dropout dropout = {limit, seed, factor, head};
+    dk += group * S * D, dv += group * S * D, k += group * S * D, v += group * S * D;
     dout += head * T * D, q += head * T * D, lse += head * T, delta += head * T;
 
     real dk_acc[L::R][L::E] = {}, dv_acc[L::R][L::E] = {};
     long long begin = is_causal && first > query_offset ? (first - query_offset) / TILE * TILE : 0;
     if (first >= keys) begin = T;  // nobody sees these keys; their gradients are zeros
-    for (long long start = begin; start < T; start += TILE) {
-        real s[L::R][L::C] = {}, dp[L::R][L::C] = {};
-        for (int part = 0; part < HEAD; part += WIDTH) {
-            __syncthreads();
-            if (!WHOLE_ROWS || start == begin) {
-                load_tile<TILE>(k_tile, k, first, keys, part, D);
-                load_tile<TILE>(v_tile, v, first, keys, part, D);
-            }
-            load_tile<TILE>(q_tile, q, start, T, part, D);
-            load_tile<TILE>(dout_tile, dout, start, T, part, D);
-            __syncthreads();
-            add_dots(s, k_tile + own.row, q_tile + own.column);
-            add_dots(dp, v_tile + own.row, dout_tile + own.column);
-        }
-#pragma unroll
-        for (int c = 0; c < L::C; c++) {
-            const long long t = start + own.column + c;
-            const long long seen = t < T ? mask.visible_keys(t) - first : 0;
-            const real shift = t < T ? lse[t] : (real)0, mean = t < T ? delta[t] : (real)0;
-#pragma unroll
-            for (int r = 0; r < L::R; r += 4) {
-                real z[4];
-                dropout.factors(z, first + own.row + r, t);
-                for (int i = 0; i < 4; i++) {
-                    const real p = weight_of(s[r + i][c] * scale, shift, own.row + r + i < seen);
-                    s_tile[own.row + r + i][own.column + c] = p * z[i];
-                    s[r + i][c] = p * (z[i] * dp[r + i][c] - mean);  // from here on s holds ds
-                }
-            }
-        }
-        __syncwarp(ALL_LANES);  // a row of s_tile is written and read within one warp
-#pragma unroll
-        for (int part = 0; part < HEAD; part += WIDTH) {
-            if (!WHOLE_ROWS) {
+    if (WHOLE_ROWS && begin < T) {  // these stay for all heads of the group
+        load_tile<TILE>(k_tile, k, first, keys, 0, D);
+        load_tile<TILE>(v_tile, v, first, keys, 0, D);
+    }
+    for (int rest = (int)sharing; rest > 0; rest--) {
+        for (long long start = begin; start < T; start += TILE) {
+            real s[L::R][L::C] = {}, dp[L::R][L::C] = {};
+            for (int part = 0; part < HEAD; part += WIDTH) {
                 __syncthreads();
+                if (!WHOLE_ROWS) {
+                    load_tile<TILE>(k_tile, k, first, keys, part, D);
+                    load_tile<TILE>(v_tile, v, first, keys, part, D);
+                }
+                load_tile<TILE>(q_tile, q, start, T, part, D);
                 load_tile<TILE>(dout_tile, dout, start, T, part, D);
                 __syncthreads();
+                add_dots(s, k_tile + own.row, q_tile + own.column);
+                add_dots(dp, v_tile + own.row, dout_tile + own.column);
             }
-            add_weighted<L>(dv_acc, s_tile + own.row, dout_tile, part, own.lane);
-        }
-        __syncwarp(ALL_LANES);
-        for (int r = 0; r < L::R; r++)
-            for (int c = 0; c < L::C; c++) s_tile[own.row + r][own.column + c] = s[r][c];
-        __syncwarp(ALL_LANES);
 #pragma unroll
-        for (int part = 0; part < HEAD; part += WIDTH) {
-            if (!WHOLE_ROWS) {
-                __syncthreads();
-                load_tile<TILE>(q_tile, q, start, T, part, D);
-                __syncthreads();
+            for (int c = 0; c < L::C; c++) {
+                const long long t = start + own.column + c;
+                const long long seen = t < T ? mask.visible_keys(t) - first : 0;
+                const real shift = t < T ? lse[t] : (real)0, mean = t < T ? delta[t] : (real)0;
+#pragma unroll
+                for (int r = 0; r < L::R; r += 4) {
+                    real z[4];
+                    dropout.factors(z, first + own.row + r, t);
+                    for (int i = 0; i < 4; i++) {
+                        const real p = weight_of(s[r + i][c] * scale, shift, own.row + r + i < seen);
+                        s_tile[own.row + r + i][own.column + c] = p * z[i];
+                        s[r + i][c] = p * (z[i] * dp[r + i][c] - mean);  // from here on s holds ds
+                    }
+                }
             }
-            add_weighted<L>(dk_acc, s_tile + own.row, q_tile, part, own.lane);
+            __syncwarp(ALL_LANES);  // a row of s_tile is written and read within one warp
+#pragma unroll
+            for (int part = 0; part < HEAD; part += WIDTH) {
+                if (!WHOLE_ROWS) {
+                    __syncthreads();
+                    load_tile<TILE>(dout_tile, dout, start, T, part, D);
+                    __syncthreads();
+                }
+                add_weighted<L>(dv_acc, s_tile + own.row, dout_tile, part, own.lane);
+            }
+            __syncwarp(ALL_LANES);
+            for (int r = 0; r < L::R; r++)
+                for (int c = 0; c < L::C; c++) s_tile[own.row + r][own.column + c] = s[r][c];
+            __syncwarp(ALL_LANES);
+#pragma unroll
+            for (int part = 0; part < HEAD; part += WIDTH) {
+                if (!WHOLE_ROWS) {
+                    __syncthreads();
+                    load_tile<TILE>(q_tile, q, start, T, part, D);
+                    __syncthreads();
+                }
+                add_weighted<L>(dk_acc, s_tile + own.row, q_tile, part, own.lane);
+            }
         }
+        dout += T * D, q += T * D, lse += T, delta += T, dropout.head++;  // the next head of the group
     }
     store_rows<L>(dk, dk_acc, scale, first + own.row, S, own.lane, D);
     store_rows<L>(dv, dv_acc, 1, first + own.row, S, own.lane, D);

@@ -3,7 +3,7 @@
 The head width D is padded to the next of WIDTHS in registers and shared memory only; global arrays stay as they are.
 """
 
-from kernels.contract import KernelError
+from kernels.contract import KernelError, Mask
 from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.dropout import key
 from kernels.gpu.grid import ids64
@@ -31,13 +31,13 @@ def _variant(D: int) -> dict[str, int]:
 
 
 def _options(q, k, mask, scale, dropout):
-    """(key_lengths, H, T, S, D, ...): the arguments that all tiled kernels end with."""
+    """(key_lengths, H, H/G, T, S, D, ...): the arguments that all tiled kernels end with."""
     xp = module_of(q)
     B, H, T, D = q.shape
     S = k.shape[2]
     lengths = xp.full(B, S, dtype="int64") if mask.key_lengths is None else ids64(mask.key_lengths)
     return (
-        lengths, H, T, S, D, int(bool(mask.is_causal)), min(int(mask.query_offset), S), scale,
+        lengths, H, H // k.shape[1], T, S, D, int(bool(mask.is_causal)), min(int(mask.query_offset), S), scale,
         threshold(dropout.p), keep_factor(dropout.p, q.dtype), key(dropout.seed),
     )  # fmt: skip
 
@@ -47,8 +47,10 @@ def _launch(kernel, tiles, args, dtype, defines):
 
 
 def attention(q, k, v, mask, scale, dropout):
-    """q (B, H, T, D); k, v (B, H, S, D) → out (B, H, T, D), lse (B, H, T) = log Σ_s exp(score)"""
+    """q (B, H, T, D); k, v (B, G, S, D) → out (B, H, T, D), lse (B, H, T) = log Σ_s exp(score)"""
     xp = module_of(q)
+    if q.shape[2] == 1 and q.shape[1] > k.shape[1] and dropout.p == 0:
+        return _one_query(q, k, v, mask, scale, dropout)
     B, H, T, D = q.shape
     defines = _variant(D)
     options = _options(q, k, mask, scale, dropout)
@@ -59,11 +61,24 @@ def attention(q, k, v, mask, scale, dropout):
     return out, lse
 
 
+def _one_query(q, k, v, mask, scale, dropout):
+    """A model that writes word by word has one query a head: the heads of a group are the queries of one tile then, so
+    that their keys are read once. They are of one age, which makes a causal mask a matter of lengths. Dropout, which
+    numbers heads and queries differently, is for training."""
+    xp = module_of(q)
+    (B, H, _, D), (_, G, S, _) = q.shape, k.shape
+    lengths = xp.full(B, S, dtype="int64") if mask.key_lengths is None else ids64(mask.key_lengths)
+    if mask.is_causal:
+        lengths = xp.minimum(lengths, min(int(mask.query_offset), S) + 1)
+    out, lse = attention(q.reshape(B, G, H // G, D), k, v, Mask(lengths), scale, dropout)
+    return out.reshape(q.shape), lse.reshape(B, H, 1)
+
+
 def attention_backward(dout, q, k, v, out, lse, mask, scale, dropout):
     """dv = (p z)ᵀ dout;  ds = p (z dout vᵀ - Σ_d dout out);  dq = scale ds k;  dk = scale dsᵀ q, tile by tile"""
     xp = module_of(q)
     B, H, T, D = q.shape
-    S = k.shape[2]
+    G, S = k.shape[1:3]
     defines = _variant(D)
     options = _options(q, k, mask, scale, dropout)
     dout, q, k, v, out, lse = (xp.ascontiguousarray(x) for x in (dout, q, k, v, out, lse))
@@ -73,5 +88,5 @@ def attention_backward(dout, q, k, v, out, lse, mask, scale, dropout):
     _launch("attention_delta", -(-rows * WARP // defines["THREADS"]), (delta, dout, out, rows, D), q.dtype, defines)
     shared = (dout, q, k, v, lse, delta, *options)
     _launch("attention_backward_queries", B * H * -(-T // TILE), (dq, *shared), q.dtype, defines)
-    _launch("attention_backward_keys", B * H * -(-S // TILE), (dk, dv, *shared), q.dtype, defines)
+    _launch("attention_backward_keys", B * G * -(-S // TILE), (dk, dv, *shared), q.dtype, defines)
     return dq, dk, dv

@@ -52,12 +52,9 @@ extern "C" __global__ void tanh_backward(real* __restrict__ dx, const real* __re
     GRID_STRIDE_LOOP(i, n) dx[i] = dy[i] * tanh_slope(y[i]);
 }
 
-// y = 1 / (1 + exp(-x)), through exp(-|x|), which cannot overflow and keeps the small values on the left.   y, x (n)
+// y = 1 / (1 + exp(-x)).   y, x (n)
 extern "C" __global__ void sigmoid_forward(real* __restrict__ y, const real* __restrict__ x, long long n) {
-    GRID_STRIDE_LOOP(i, n) {
-        const real e = exp(-fabs(x[i]));
-        y[i] = (x[i] >= 0 ? (real)1 : e) / (1 + e);
-    }
+    GRID_STRIDE_LOOP(i, n) y[i] = sigmoid_value(x[i]);
 }
 
 // y' = y (1 - y).   dx, dy, y (n)
@@ -89,6 +86,28 @@ extern "C" __global__ void gelu_forward(real* __restrict__ y, const real* __rest
 extern "C" __global__ void gelu_backward(real* __restrict__ dx, const real* __restrict__ dy,
                                          const real* __restrict__ x, long long n) {
     GRID_STRIDE_LOOP(i, n) dx[i] = dy[i] * gelu_slope(x[i]);
+}
+
+// y = x (1 + tanh u) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3).   y, x (n)
+extern "C" __global__ void gelu_tanh_forward(real* __restrict__ y, const real* __restrict__ x, long long n) {
+    GRID_STRIDE_LOOP(i, n) y[i] = gelu_tanh_value(x[i]);
+}
+
+// y' = s + x s (1 - s) (2 u)', s = sigmoid(2 u).   dx, dy, x (n)
+extern "C" __global__ void gelu_tanh_backward(real* __restrict__ dx, const real* __restrict__ dy,
+                                              const real* __restrict__ x, long long n) {
+    GRID_STRIDE_LOOP(i, n) dx[i] = dy[i] * gelu_tanh_slope(x[i]);
+}
+
+// y = x sigmoid(x).   y, x (n)
+extern "C" __global__ void silu_forward(real* __restrict__ y, const real* __restrict__ x, long long n) {
+    GRID_STRIDE_LOOP(i, n) y[i] = silu_value(x[i]);
+}
+
+// y' = s + x s (1 - s), s = sigmoid(x).   dx, dy, x (n)
+extern "C" __global__ void silu_backward(real* __restrict__ dx, const real* __restrict__ dy,
+                                         const real* __restrict__ x, long long n) {
+    GRID_STRIDE_LOOP(i, n) dx[i] = dy[i] * silu_slope(x[i]);
 }
 
 // ------------------------------------------------------------------------------------------------------ two arrays

@@ -63,6 +63,8 @@ tanh, tanh_backward = _both_ways("tanh")  # y' = 1 - y²
 sigmoid, sigmoid_backward = _both_ways("sigmoid")  # y = 1/(1 + exp(-x));  y' = y (1 - y)
 relu, relu_backward = _both_ways("relu")  # y = max(x, 0), NaN stays NaN;  y' = 1 for x > 0, else 0 (also at the corner)
 gelu, gelu_backward = _both_ways("gelu")  # y = x Φ(x), Φ that of the standard normal;  y' = Φ(x) + x φ(x)
+gelu_tanh, gelu_tanh_backward = _both_ways("gelu_tanh")  # y = x σ(2u), u = √(2/π) (x + 0.044715 x³)
+silu, silu_backward = _both_ways("silu")  # y = x σ(x);  y' = σ + x σ (1 - σ)
 
 add = partial(_pair, "add_forward")
 subtract = partial(_pair, "subtract_forward")

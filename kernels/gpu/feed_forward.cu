@@ -6,6 +6,7 @@
 #define RELU 0
 #define GELU 1
 #define TANH 2
+#define GELU_TANH 3
 
 // pre[n] += bias;  hidden = activation(pre).   hidden, pre (N, F); bias (F)
 // Reads N F + F, writes 2 N F, 2 N F flops. All threads take the same branch: nothing diverges.
@@ -17,13 +18,16 @@ extern "C" __global__ void bias_activation(real* __restrict__ hidden, real* __re
         LANE_STRIDE_LOOP(f, F) {
             const real x = row[f] + bias[f];
             row[f] = x;
-            out[f] = activation == RELU ? relu_value(x) : activation == GELU ? gelu_value(x) : tanh(x);
+            out[f] = activation == RELU        ? relu_value(x)
+                     : activation == GELU      ? gelu_value(x)
+                     : activation == GELU_TANH ? gelu_tanh_value(x)
+                                               : tanh(x);
         }
     }
 }
 
 // hidden = activation(pre), formed again so that it need not be kept;  dpre, which holds dhidden, becomes
-// dhidden activation'(pre).   hidden, dpre, pre (n).   Reads 2 n, writes 2 n, 2 to 13 flops an element.
+// dhidden activation'(pre).   hidden, dpre, pre (n).   Reads 2 n, writes 2 n, 2 to 24 flops an element.
 extern "C" __global__ void activation_backward(real* __restrict__ hidden, real* __restrict__ dpre,
                                                const real* __restrict__ pre, long long n, int activation) {
     GRID_STRIDE_LOOP(i, n) {
@@ -35,6 +39,9 @@ extern "C" __global__ void activation_backward(real* __restrict__ hidden, real* 
         } else if (activation == GELU) {
             hidden[i] = gelu_value(x);
             dpre[i] *= gelu_slope(x);
+        } else if (activation == GELU_TANH) {
+            hidden[i] = gelu_tanh_value(x);
+            dpre[i] *= gelu_tanh_slope(x);
         } else {
             const real y = tanh(x);
             hidden[i] = y;

@@ -4,7 +4,7 @@ from kernels.cuda.launcher import launch, module_of
 from kernels.gpu.grid import BLOCK, contiguous, for_elements, for_warps
 from kernels.gpu.linear import add_bias, column_sums
 
-CODES = {"relu": 0, "gelu": 1, "tanh": 2}  # as in feed_forward.cu
+CODES = {"relu": 0, "gelu": 1, "tanh": 2, "gelu_tanh": 3}  # as in feed_forward.cu
 
 
 def feed_forward(x, w1, b1, w2, b2, activation):

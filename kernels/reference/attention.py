@@ -5,6 +5,10 @@ gives a row of zeros, passes no gradient, and has lse = -inf: the softmax over a
 Dropout acts on the probabilities (after the softmax), with the mask of dropout.attention_keep. What stands behind
 key_lengths is never read. A hidden later key is read with weight 0, so that finite numbers there change nothing; NaN
 or infinity there may reach earlier queries, since 0 · NaN is NaN.
+
+G key-value heads serve H query heads, G dividing H: head h reads keys and values of group h // (H/G). To its keys, a
+group of heads is nothing but H/G times as many queries (`by_group`), so that no key is ever repeated, and a product
+that sums over queries, as those of dk and dv do, sums over the heads of the group as well.
 """
 
 import numpy as np
@@ -32,9 +36,19 @@ def without_padding(x, key_lengths):
     return np.where(exists[:, None, :, None], x, x.dtype.type(0))
 
 
+def by_group(x, G):
+    """The heads of a group one below the other.   x (B, H, T, n) → (B, G, H/G · T, n)"""
+    return x.reshape(len(x), G, -1, x.shape[-1])
+
+
+def times(x, y):
+    """x yᵀ for each head and the keys or values of its group.   x (B, H, T, D); y (B, G, S, D) → (B, H, T, S)"""
+    return (by_group(x, y.shape[1]) @ y.swapaxes(-1, -2)).reshape(*x.shape[:3], y.shape[2])
+
+
 def scores(q, k, mask, scale):
     """scale · q kᵀ with -inf at what cannot be seen; (B, H, T, S)."""
-    s = (q @ k.swapaxes(-1, -2)) * q.dtype.type(scale)
+    s = times(q, k) * q.dtype.type(scale)
     return np.where(visible(s.shape, mask), s, -np.inf).astype(q.dtype)
 
 
@@ -44,7 +58,7 @@ def exp_shifted(s, shift):
 
 
 def attention(q, k, v, mask, scale, dropout):
-    """q (B, H, T, D); k, v (B, H, S, D) → out (B, H, T, D), lse (B, H, T) = log Σ_s exp(score)"""
+    """q (B, H, T, D); k, v (B, G, S, D) → out (B, H, T, D), lse (B, H, T) = log Σ_s exp(score)"""
     k, v = without_padding(k, mask.key_lengths), without_padding(v, mask.key_lengths)
     s = scores(q, k, mask, scale)
     top = s.max(axis=-1)
@@ -53,20 +67,20 @@ def attention(q, k, v, mask, scale, dropout):
         lse = np.where(total > 0, top, 0).astype(q.dtype) + np.log(total)
     p = exp_shifted(s, lse)
     p = p * attention_keep(p.shape, dropout.p, dropout.seed, p.dtype)
-    return p @ v, lse
+    return (by_group(p, v.shape[1]) @ v).reshape(q.shape), lse
 
 
 def attention_backward(dout, q, k, v, out, lse, mask, scale, dropout):
     """With p the probabilities and z the dropout factors (0 or 1/(1-p)):
     dv = (p z)ᵀ dout;  dp = z · dout vᵀ;  ds = p (dp - Σ_s p dp);  dq = scale · ds k;  dk = scale · dsᵀ q.
     Σ_s p dp equals Σ_d dout out, which is why forward's out is among the arguments."""
-    scale = q.dtype.type(scale)
+    scale, G = q.dtype.type(scale), k.shape[1]
     k, v = without_padding(k, mask.key_lengths), without_padding(v, mask.key_lengths)
     p = exp_shifted(scores(q, k, mask, scale), lse)
     z = attention_keep(p.shape, dropout.p, dropout.seed, p.dtype)
-    dv = (p * z).swapaxes(-1, -2) @ dout
-    dp = z * (dout @ v.swapaxes(-1, -2))
+    dv = by_group(p * z, G).swapaxes(-1, -2) @ by_group(dout, G)
+    dp = z * times(dout, v)
     ds = p * (dp - (dout * out).sum(axis=-1, keepdims=True))
-    dq = scale * (ds @ k)
-    dk = scale * (ds.swapaxes(-1, -2) @ q)
+    dq = scale * (by_group(ds, G) @ k).reshape(q.shape)
+    dk = scale * (by_group(ds, G).swapaxes(-1, -2) @ by_group(q, G))
     return dq, dk, dv

@@ -81,3 +81,31 @@ def gelu_backward(dy, x):
     cdf = (1 + erf(x * x.dtype.type(math.sqrt(0.5)))) / 2
     pdf = np.exp(-x * x / 2) * x.dtype.type(1 / math.sqrt(2 * math.pi))
     return dy * (cdf + x * pdf)
+
+
+def gelu_tanh(x):
+    """x (1 + tanh u) / 2, u = √(2/π) (x + 0.044715 x³): the approximation that GPT-2 was trained with.
+    (1 + tanh u) / 2 = σ(2u), which keeps the small values on the left."""
+    return x * sigmoid(_twice_u(x))
+
+
+def gelu_tanh_backward(dy, x):
+    """y' = σ + x σ (1 - σ) (2u)', σ = σ(2u)"""
+    s = sigmoid(_twice_u(x))
+    slope = x.dtype.type(2 * math.sqrt(2 / math.pi)) * (1 + x.dtype.type(3 * 0.044715) * x * x)
+    return dy * (s + x * s * (1 - s) * slope)
+
+
+def _twice_u(x):
+    return x.dtype.type(2 * math.sqrt(2 / math.pi)) * x * (1 + x.dtype.type(0.044715) * x * x)
+
+
+def silu(x):
+    """x σ(x), also called swish"""
+    return x * sigmoid(x)
+
+
+def silu_backward(dy, x):
+    """y' = σ + x σ (1 - σ)"""
+    s = sigmoid(x)
+    return dy * (s + x * s * (1 - s))

@@ -1,7 +1,8 @@
 """Keys and values of the words already read, so that each new word costs one position instead of all of them.
 
-Per layer two arrays (B, H, capacity, D), made once. `lengths` (B) says how many positions of each row are filled:
-rows may differ, since a prompt's padding is simply overwritten by the words that follow it.
+Per layer two arrays (B, G, capacity, D), made once, for the G heads of keys and values. `lengths` (B) says how many
+positions of each row are filled: rows may differ, since a prompt's padding is simply overwritten by the words that
+follow it.
 """
 
 from collections.abc import Sequence
@@ -36,16 +37,20 @@ class LayerCache:
         self.own: tuple[Tensor, Tensor] | None = None
         self.memory: tuple[Tensor, Tensor] | None = None
 
+    @property
+    def starts(self) -> np.ndarray:
+        return self.cache.lengths
+
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, dict[str, Any]]:
         """Writes the new keys and values behind those of each row; returns all of them, and the options with which
-        attention sees exactly the filled part.   k, v (B, H, T, D) → (B, H, capacity, D)"""
-        B, H, T, D = k.shape
+        attention sees exactly the filled part.   k, v (B, G, T, D) → (B, G, capacity, D)"""
+        B, G, T, D = k.shape
         lengths, capacity = self.cache.lengths, self.cache.capacity
         if lengths.max() + T > capacity:
             raise ValueError(f"the cache holds {capacity} positions, but {lengths.max() + T} are needed")
         if self.own is None:
             # zeros, not empty: a weight of 0 times a stray NaN would be NaN
-            empty = [k.backend.xp.zeros((B, H, capacity, D), dtype=k.dtype) for _ in range(2)]
+            empty = [k.backend.xp.zeros((B, G, capacity, D), dtype=k.dtype) for _ in range(2)]
             self.own = Tensor(empty[0], backend=k.backend), Tensor(empty[1], backend=k.backend)
         keys, values = self.own
         if T == 1:  # one query a row: what it may see is a length, and rows may differ

@@ -8,7 +8,7 @@ import numpy as np
 
 from autograd import Tensor
 from minitransformer.config import Config, field_named, names_of
-from minitransformer.layers import Embedding
+from minitransformer.layers import Embedding, norm
 from minitransformer.module import Init, Module
 from minitransformer.positions import Positions
 
@@ -48,7 +48,7 @@ class Model(Module):
 
 
 class TokenEmbedding(Embedding):
-    """A vector for each word plus one for its position.   ids (B, T) → (B, T, C)
+    """A vector for each word plus one for its position, where positions are vectors.   ids (B, T) → (B, T, C)
 
     With `scale_embedding` words are multiplied by √C, so that they are not drowned by waves of size 1."""
 
@@ -56,10 +56,14 @@ class TokenEmbedding(Embedding):
         super().__init__(vocab_size, config.d_model, init=init)
         self.vocab_size, self.max_len = vocab_size, config.max_len
         self.scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
-        self.positions = Positions(config.max_len, config.d_model, config.positions, init=init)
+        added = config.positions in ("sinusoidal", "learned")
+        self.positions = Positions(config.max_len, config.d_model, config.positions, init=init) if added else None
+        self.norm = norm(config, init=init) if config.norm_embedding else None
 
     def forward(self, ids: Any, starts: np.ndarray | None = None) -> Tensor:
         words = super().forward(ids)
         if self.scale != 1.0:
             words = words * self.scale
-        return words + self.positions(ids.shape[1], starts)
+        if self.positions is not None:
+            words = words + self.positions(ids.shape[1], starts)
+        return words if self.norm is None else self.norm(words)

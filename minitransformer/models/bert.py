@@ -4,7 +4,7 @@ from typing import Any
 
 import autograd.functional as F
 from autograd import Tensor
-from minitransformer.layers import Dropout, Embedding, Head, LayerNorm, encoder
+from minitransformer.layers import Dropout, Embedding, Head, encoder, norm
 from minitransformer.models.base import Model, TokenEmbedding
 from minitransformer.models.inputs import row_lengths, same_shape, token_ids, within
 
@@ -20,11 +20,11 @@ class Bert(Model):
         config, init = self.config, self.init
         self.embedding = TokenEmbedding(config.vocab_size, config, init=init)
         self.segments = Embedding(2, config.d_model, init=init)
-        self.norm = LayerNorm(config.d_model, init=init)
+        self.norm = norm(config, init=init)
         self.dropout = Dropout(config.dropout, init=init)
         self.encoder = encoder(config.n_layers, config, init=init)
         tied = self.embedding.weight if config.tie_weights else None
-        self.word_head = Head(config.d_model, config.vocab_size, tied=tied, init=init)
+        self.word_head = Head(config.d_model, config.vocab_size, config.head_bias, tied=tied, init=init)
         self.next_head = Head(config.d_model, 2, init=init)
 
     def hidden(self, ids: Any, segments: Any, lengths: Any = None) -> Tensor:

@@ -58,8 +58,9 @@ class LanguageModel(Model):
     def __init__(self, *sizes: Any, **settings: Any):
         super().__init__(*sizes, **settings)
         self.base = Base(self.config, init=self.init)
-        tied = self.base.embedding.weight if self.config.tie_weights else None
-        self.head = Head(self.config.d_model, self.base.embedding.vocab_size, tied=tied, init=self.init)
+        config, words = self.config, self.base.embedding
+        tied = words.weight if config.tie_weights else None
+        self.head = Head(config.d_model, words.vocab_size, config.head_bias, tied=tied, init=self.init)
 
     def forward(self, ids: Any, lengths: Any = None) -> Tensor:
         """Scores of each word as the next one, or as the one hidden there.   ids (B, T) → logits (B, T, V)"""

@@ -24,7 +24,7 @@ class Translator(Model):
         self.encoder = encoder(config.n_encoder, config, init=init)
         self.decoder = decoder(config.n_decoder, config, init=init)
         tied = self.target_embedding.weight if config.tie_weights else None
-        self.head = Head(config.d_model, config.target_vocab, tied=tied, init=init)
+        self.head = Head(config.d_model, config.target_vocab, config.head_bias, tied=tied, init=init)
 
     def encode(self, source: Any, source_lengths: Any = None) -> Tensor:
         """What the decoder looks at.   source (B, S), padded on the right; source_lengths (B) → (B, S, C)"""

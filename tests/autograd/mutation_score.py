@@ -29,6 +29,7 @@ HELPERS = {
     "cpu": [
         ("feed_forward", "_activation_backward", ["feed_forward"]),
         ("layer_norm", "_layer_norm_backward", ["layer_norm"]),
+        ("rms_norm", "_rms_norm_backward", ["rms_norm"]),
         ("softmax", "_softmax_backward", ["softmax"]),
         ("softmax", "_log_softmax_backward", ["log_softmax"]),
         ("cross_entropy", "row_gradient", ["cross_entropy"]),
@@ -42,7 +43,12 @@ HELPERS = {
         ("linear", "weight_block", ["linear", "feed_forward"]),
         ("linear", "add_rows", ["linear", "feed_forward"]),
         ("feed_forward", "_feed_forward_backward", ["feed_forward"]),
+        ("gated_feed_forward", "_gated_feed_forward_backward", ["gated_feed_forward"]),
+        ("gated_feed_forward", "_gate_backward", ["gated_feed_forward"]),
         ("gelu", "slope64", ["gelu"]),
+        ("silu", "silu_slope", ["silu"]),
+        ("silu", "gelu_tanh_slope", ["gelu_tanh"]),
+        ("silu", "argument_slope64", ["gelu_tanh"]),
     ],
 }
 
@@ -54,27 +60,30 @@ UNSEEN = "keys or queries are visited of which nobody sees anything: their weigh
 EQUIVALENT = {
     ("Index.backward", "line 8, lost gradient: return self.xp.zeros(self.shape, dtype=dy.dtype)"): "zeros are zeros",
     ("Index.backward", "line 8, flipped sign: return self.xp.zeros(self.shape, dtype=dy.dtype)"): "zeros are zeros",
+    ("reference/attention.attention_backward", "line 5, stale value v: k"): SAME_SHAPE,
     ("cpu/layer_norm._layer_norm_backward", "line 4, stale value dbias: dweight"): SAME_SHAPE,
     ("cpu/feed_forward.feed_forward_backward", "line 5, stale value x: dy"): SAME_SHAPE,
     ("cpu/linear.weight_block", "line 4, missing second factor: task * len(dweight)"): TWICE,
     ("cpu/linear.weight_block", "line 4, stale value tasks: task"): TWICE,
-    ("cpu/attention.attention_backward", "line 3, stale value k: q"): SAME_SHAPE,
-    ("cpu/attention.attention_backward", "line 3, stale value v: k"): SAME_SHAPE,
-    ("cpu/attention.attention_backward", "line 5, stale value v: k"): SAME_SHAPE,
-    ("cpu/attention.attention_backward", "line 10, stale value k: q"): SAME_SHAPE,
-    ("cpu/attention.attention_backward", "line 10, stale value v: k"): SAME_SHAPE,
-    ("cpu/attention.attention_backward", "line 3, missing second factor: q.shape[0] * q.shape[1]"): SHARES,
-    ("cpu/attention.attention_backward", "line 3, missing first factor: q.shape[0] * q.shape[1]"): SHARES,
-    ("cpu/attention.attention_backward", "line 3, flipped sign: -(-k.shape[2] // BLOCK)"): SHARES,
-    ("cpu/attention.attention_backward", "line 3, flipped sign: -k.shape[2]"): SHARES,
-    ("cpu/attention._backward", "line 13, flipped sign: T - 1"): UNSEEN,
-    ("cpu/attention._backward", "line 13, dropped second term: T - 1"): UNSEEN,
-    ("cpu/attention._backward", "line 16, missing second factor: max(0, start - mask.query_offset) // BLOCK * BLOCK"):
+    ("cpu/attention.attention_backward", "line 6, stale value v: k"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 8, stale value k: q"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 8, stale value v: k"): SAME_SHAPE,
+    ("cpu/attention.attention_backward", "line 3, missing second factor: k.shape[0] * k.shape[1]"): SHARES,
+    ("cpu/attention.attention_backward", "line 3, missing first factor: k.shape[0] * k.shape[1]"): SHARES,
+    ("cpu/attention._backward", "line 6, stale value v: k"): SAME_SHAPE,
+    ("cpu/attention._backward", "line 6, stale value dv: dk"): SAME_SHAPE,
+    ("cpu/attention._backward", "line 17, flipped sign: T - 1"): UNSEEN,
+    ("cpu/attention._backward", "line 17, dropped second term: T - 1"): UNSEEN,
+    ("cpu/attention._backward", "line 20, missing second factor: max(0, start - mask.query_offset) // BLOCK * BLOCK"):
         UNSEEN,
     ("cpu/linear._linear_backward", "line 8, missing second factor: j * C"): TWICE,
     ("cpu/feed_forward._feed_forward_backward", "line 4, stale value x: dy"): SAME_SHAPE,
     ("cpu/feed_forward._feed_forward_backward", "line 13, stale value db1: dw1"): SHARES,
     ("cpu/feed_forward._feed_forward_backward", "line 13, stale value db2: dw2"): SHARES,
+    ("cpu/gated_feed_forward._gated_feed_forward_backward", "line 7, stale value x: dy"): SAME_SHAPE,
+    ("cpu/gated_feed_forward.gated_feed_forward_backward", "line 5, stale value w_up: w_gate"): SAME_SHAPE,
+    ("cpu/gated_feed_forward.gated_feed_forward_backward", "line 7, stale value x: dy"): SAME_SHAPE,
+    ("cpu/gated_feed_forward.gated_feed_forward_backward", "line 8, stale value w_up: w_gate"): SAME_SHAPE,
     ("cpu/linear_cross_entropy._forward", "line 8, stale value bias: weight"): SAME_SHAPE,
     ("cpu/linear_cross_entropy._forward", "line 10, stale value tops: e"): SAME_SHAPE,
     ("cpu/linear_cross_entropy._backward", "line 6, stale value shares: e"): SAME_SHAPE,
@@ -246,10 +255,12 @@ def main(tier: str) -> int:
 
         attention.BLOCK = 4  # small tiles: plain Python is slow, and tile edges are met with small inputs
         import kernels.cpu.feed_forward as feed_forward
+        import kernels.cpu.gated_feed_forward as gated
         import kernels.cpu.linear as linear
         import kernels.cpu.linear_cross_entropy as chunked
 
         linear.ROWS = feed_forward.ROWS = linear.COLUMNS = linear.WEIGHT_ROWS = feed_forward.WEIGHT_ROWS = 4
+        gated.ROWS = gated.WEIGHT_ROWS = 4
 
         # a row or two a chunk, a word or two a block, several tasks
         chunked.BUFFER_BYTES, chunked.WORDS, chunked.FEW = 150, 2, 2

@@ -57,13 +57,14 @@ def test_float32_gradients_follow_float64(backend, name):
     st.booleans(),
     st.data(),
 )
-def test_attention_of_any_shape(B, H, T, S, D, is_causal, data):
+def test_attention_of_any_shape(B, G, T, S, D, is_causal, data):
     rng = np.random.default_rng(T * 100 + S)
     lengths = np.array(data.draw(st.lists(st.integers(0, S), min_size=B, max_size=B)))
     p = data.draw(st.sampled_from([0.0, 0.3]))
+    H = G * data.draw(st.integers(1, 3))
     for backend in kernels.available():
         with kernels.use(backend):
-            q, k, v = leaf(rng, B, H, T, D), leaf(rng, B, H, S, D), leaf(rng, B, H, S, D)
+            q, k, v = leaf(rng, B, H, T, D), leaf(rng, B, G, S, D), leaf(rng, B, G, S, D)
             gradcheck(
                 lambda q, k, v: F.attention(q, k, v, is_causal, lengths, p, seed=1),
                 (q, k, v),
@@ -73,7 +74,7 @@ def test_attention_of_any_shape(B, H, T, S, D, is_causal, data):
 
 
 @settings(max_examples=15)
-@given(st.integers(1, 9), st.integers(1, 17), st.integers(1, 9), st.sampled_from(["relu", "gelu", "tanh"]))
+@given(st.integers(1, 9), st.integers(1, 17), st.integers(1, 9), st.sampled_from(["relu", "gelu", "tanh", "gelu_tanh"]))
 def test_layers_of_any_shape(N, C, width, activation):
     rng = np.random.default_rng(N * 100 + C)
     for backend in kernels.available():
@@ -88,6 +89,12 @@ def test_layers_of_any_shape(N, C, width, activation):
                 (x, w1, b1, leaf(rng, C, width), leaf(rng, C)), full_jacobian=100, directions=2,
             )  # fmt: skip
             gradcheck(F.layer_norm, (leaf(rng, N, C), leaf(rng, C), leaf(rng, C), 0.1), full_jacobian=100, directions=2)
+            gate = ("silu", "gelu")[N % 2]
+            gradcheck(
+                lambda x, w, up, down, bias, gate=gate: F.gated_feed_forward(x, w, up, down, gate, b_up=bias),
+                (leaf(rng, N, C), leaf(rng, width, C), leaf(rng, width, C), leaf(rng, C, width), leaf(rng, width)),
+                full_jacobian=100, directions=2,
+            )  # fmt: skip
             targets = rng.integers(0, width, N)
             gradcheck(
                 lambda x, w, b, t=targets: F.linear_cross_entropy(x, w, b, t),

@@ -61,10 +61,11 @@ def test_what_a_tensor_can_hold(backend):
         Tensor(Tensor([1.0]))
 
 
-UNARY = ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu"]
+UNARY = ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "silu", "gelu"]
 
 
-REFERENCE = {"sigmoid": lambda x: 1 / (1 + np.exp(-x)), "relu": lambda x: np.maximum(x, 0)}
+REFERENCE = {"sigmoid": lambda x: 1 / (1 + np.exp(-x)), "relu": lambda x: np.maximum(x, 0),
+             "silu": lambda x: x / (1 + np.exp(-x))}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [name for name in UNARY if name != "gelu"])
@@ -78,6 +79,16 @@ def test_gelu_at_points_known_by_symmetry(backend):
     y = F.gelu(Tensor(np.array([0.0, 10.0, -10.0, 1.0]))).numpy()
     assert y[0] == 0 and y[1] == 10 and abs(y[2]) < 1e-20
     assert y[3] == pytest.approx(0.8413447460685429, rel=1e-15)  # the normal distribution function at 1
+
+
+def test_gelu_in_its_tanh_form(backend, rng):
+    x = 3 * rng.standard_normal(50)
+    u = np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
+    expected = x * (1 + np.tanh(u)) / 2
+    # 1 + tanh cancels on the left, so the formula itself is right to some units of 1 only
+    np.testing.assert_allclose(F.gelu(Tensor(x), approximate="tanh").numpy(), expected, rtol=0, atol=1e-14)
+    with pytest.raises(ValueError, match="approximate must be 'none' or 'tanh', not 'erf'"):
+        F.gelu(Tensor(x), approximate="erf")
 
 
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple)

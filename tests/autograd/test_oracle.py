@@ -1,5 +1,8 @@
 """Every function that PyTorch has too: the same values and the same gradients, in float64 and float32."""
 
+import math
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -13,20 +16,63 @@ rng = np.random.default_rng(3)
 A, B, C = (rng.standard_normal(shape) for shape in ((5, 7), (5, 7), (7, 5)))
 POSITIVE = rng.uniform(0.2, 3.0, (5, 7))
 Q, K, V = (rng.standard_normal((3, 2, n, 9)) for n in (65, 70, 70))
+MANY = rng.standard_normal((3, 6, 65, 9))  # six heads of queries for two of keys
 WEIGHT, BIAS, NARROW = rng.standard_normal((4, 7)), rng.standard_normal(4), rng.standard_normal(7)
 W1, B1, W2, B2 = (rng.standard_normal(s) for s in ((11, 7), (11,), (7, 11), (7,)))
+W3 = rng.standard_normal((11, 7))
 IDS = rng.integers(0, 5, (4, 6))
 TARGETS = rng.integers(0, 7, 5)
 IGNORING = np.array([1, 6, 1, 0, 3])
 LENGTHS = np.array([70, 3, 41])
+EVEN = rng.standard_normal((3, 2, 65, 8))
+OWN_POSITIONS = np.array([[0], [17], [900]]) + np.arange(65)
 functional = torch.nn.functional
 
 
-def masked(q, k, v):
+def masked(q, k, v, **options):
     """PyTorch wants the mask spelt out."""
     return functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=torch.tensor(np.arange(70) < LENGTHS[:, None, None, None])
+        q, k, v, attn_mask=torch.tensor(np.arange(70) < LENGTHS[:, None, None, None]), **options
     )
+
+
+def gated(activation):
+    return lambda x, gate, b_gate, up, b_up, down, b_down: F.gated_feed_forward(
+        x, gate, up, down, activation, b_gate=b_gate, b_up=b_up, b_down=b_down
+    )
+
+
+def gated_peer(activation):
+    def layer(x, gate, b_gate, up, b_up, down, b_down):
+        hidden = activation(functional.linear(x, gate, b_gate)) * functional.linear(x, up, b_up)
+        return functional.linear(hidden, down, b_down)
+
+    return layer
+
+
+sharing = partial(functional.scaled_dot_product_attention, enable_gqa=True)
+
+
+def turns(positions, base):
+    """(B or 1, 1, T, D/2) angles"""
+    positions = torch.tensor(np.atleast_2d(positions), dtype=torch.float64)
+    frequencies = torch.exp(torch.arange(4, dtype=torch.float64) * (-math.log(base) / 4))
+    return (positions[..., None] * frequencies)[:, None]
+
+
+def as_complex_numbers(x, positions, base=10000.0):
+    """A pair of columns is a complex number, and a turn is a product with one."""
+    angles = turns(positions, base)
+    numbers = torch.view_as_complex(x.unflatten(-1, (4, 2)).contiguous())
+    turned = numbers * torch.polar(torch.ones_like(angles), angles).to(numbers.dtype)
+    return torch.view_as_real(turned).flatten(-2)
+
+
+def in_halves(x, positions, base=10000.0):
+    """As Llama's code in PyTorch has it: the angles twice, and the halves of x exchanged."""
+    angles = turns(positions, base)
+    cos, sin = (torch.cat([f(angles), f(angles)], -1).to(x.dtype) for f in (torch.cos, torch.sin))
+    return x * cos + torch.cat([-x[..., 4:], x[..., :4]], -1) * sin
 
 
 CASES = {
@@ -44,6 +90,9 @@ CASES = {
     "sigmoid": ([A], F.sigmoid, torch.sigmoid),
     "relu": ([A], F.relu, functional.relu),
     "gelu": ([A], F.gelu, functional.gelu),
+    "gelu, tanh form": ([4 * A], lambda a: F.gelu(a, approximate="tanh"),
+        lambda a: functional.gelu(a, approximate="tanh")),
+    "silu": ([4 * A], F.silu, functional.silu),
     "abs": ([A], abs, abs),
     "sum": ([A], lambda a: a.sum(axis=1), lambda a: a.sum(dim=1)),
     "mean": ([A], lambda a: a.mean(axis=0), lambda a: a.mean(dim=0)),
@@ -60,12 +109,27 @@ CASES = {
     "log_softmax": ([A], F.log_softmax, lambda a: functional.log_softmax(a, -1)),
     "linear": ([A, WEIGHT, BIAS], F.linear, functional.linear),
     "layer_norm": ([A, NARROW, B[0]], F.layer_norm, lambda a, w, b: functional.layer_norm(a, (7,), w, b)),
+    "rms_norm": ([A, NARROW], F.rms_norm, lambda a, w: functional.rms_norm(a, (7,), w, eps=1e-5)),
+    "rms_norm, large eps": ([A, NARROW], lambda a, w: F.rms_norm(a, w, eps=0.5),
+        lambda a, w: functional.rms_norm(a, (7,), w, eps=0.5)),
+    "rotary": ([EVEN], lambda x: F.rotary(x, np.arange(65)), lambda x: as_complex_numbers(x, np.arange(65))),
+    "rotary, each at its own positions": ([EVEN], lambda x: F.rotary(x, OWN_POSITIONS, base=500.0),
+        lambda x: as_complex_numbers(x, OWN_POSITIONS, 500.0)),
+    "rotary, halves": ([EVEN], lambda x: F.rotary(x, OWN_POSITIONS, interleaved=False),
+        lambda x: in_halves(x, OWN_POSITIONS)),
     "feed_forward relu": ([A, W1, B1, W2, B2], F.feed_forward,
         lambda a, w1, b1, w2, b2: functional.linear(functional.relu(functional.linear(a, w1, b1)), w2, b2)),
     "feed_forward gelu": ([A, W1, B1, W2, B2], lambda *a: F.feed_forward(*a, activation="gelu"),
         lambda a, w1, b1, w2, b2: functional.linear(functional.gelu(functional.linear(a, w1, b1)), w2, b2)),
     "feed_forward tanh": ([A, W1, B1, W2, B2], lambda *a: F.feed_forward(*a, activation="tanh"),
         lambda a, w1, b1, w2, b2: functional.linear(torch.tanh(functional.linear(a, w1, b1)), w2, b2)),
+    "feed_forward gelu_tanh": ([A, W1, B1, W2, B2], lambda *a: F.feed_forward(*a, activation="gelu_tanh"),
+        lambda a, w1, b1, w2, b2: functional.linear(
+            functional.gelu(functional.linear(a, w1, b1), approximate="tanh"), w2, b2)),
+    "gated_feed_forward silu": ([A, W1, B1, W3, B1[::-1], W2, B2], gated("silu"), gated_peer(functional.silu)),
+    "gated_feed_forward gelu": ([A, W1, B1, W3, B1[::-1], W2, B2], gated("gelu"), gated_peer(functional.gelu)),
+    "gated_feed_forward, no bias": ([A, W1, W3, W2], F.gated_feed_forward,
+        lambda a, gate, up, down: gated_peer(functional.silu)(a, gate, None, up, None, down, None)),
     "embedding": ([A], lambda w: F.embedding(w, IDS), lambda w: functional.embedding(torch.tensor(IDS), w)),
     "cross_entropy": ([A], lambda a: F.cross_entropy(a, TARGETS),
         lambda a: functional.cross_entropy(a, torch.tensor(TARGETS))),
@@ -79,6 +143,11 @@ CASES = {
     "attention, causal": ([Q, K, V], lambda q, k, v: F.attention(q, k, v, is_causal=True),
         lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True)),
     "attention, key lengths": ([Q, K, V], lambda q, k, v: F.attention(q, k, v, key_lengths=LENGTHS), masked),
+    "attention, groups": ([MANY, K, V], F.attention, sharing),
+    "attention, groups, causal": ([MANY, K, V], lambda q, k, v: F.attention(q, k, v, is_causal=True),
+        lambda q, k, v: sharing(q, k, v, is_causal=True)),
+    "attention, groups, key lengths": ([MANY, K, V], lambda q, k, v: F.attention(q, k, v, key_lengths=LENGTHS),
+        lambda q, k, v: masked(q, k, v, enable_gqa=True)),
 }  # fmt: skip
 
 

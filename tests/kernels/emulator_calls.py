@@ -42,10 +42,16 @@ def _larger(rng: np.random.Generator, name: str, dtype: np.dtype) -> Iterator[tu
     options = {
         "linear": lambda: (array(70, 5), array(130, 5), array(130)),
         "attention": lambda: (
-            *(array(1, 2, n, 70) for n in (33, 65, 65)), Mask(np.array([60]), True, 20), 0.1, Dropout(0.2, 5)
+            *(array(1, heads, n, 70) for heads, n in ((4, 33), (2, 65), (2, 65))),
+            Mask(np.array([60]), True, 20), 0.1, Dropout(0.2, 5)
         ),
         "layer_norm": lambda: (array(70, 130), array(130), array(130), 1e-5),
+        "rms_norm": lambda: (array(70, 130), array(130), 1e-5),
+        "rotary": lambda: (array(2, 3, 33, 34), rng.integers(0, 99, (2, 33)), 100.0, True),
         "feed_forward": lambda: (array(70, 3), array(130, 3), array(130), array(5, 130), array(5), "gelu"),
+        "gated_feed_forward": lambda: (
+            array(70, 3), array(130, 3), array(130), array(130, 3), array(130), array(5, 130), array(5), "silu"
+        ),
         "cross_entropy": lambda: (array(3, 1100), rng.integers(0, 1100, 3), None, 0.1),  # several warps a row
         "linear_cross_entropy": lambda: (
             array(20, 30), array(1100, 30), array(1100), rng.integers(0, 1100, 20), None, 0.1
@@ -84,6 +90,7 @@ def _backward_arguments(rng: np.random.Generator, name: str, arguments: tuple, r
         given[result_name] = result
         result = np.asarray(result)
         given[f"d{result_name}"] = np.asarray(rng.standard_normal(result.shape), result.dtype)
-    given["with_bias"] = given.get("bias") is not None
+    biases = ("bias", "b_gate", "b_up", "b_down")
+    given |= {f"with_{bias}": given.get(bias) is not None for bias in biases}
     given["V"] = len(given["weight"]) if name == "embedding" else None
     return tuple(given[argument] for argument in CONTRACT[f"{name}_backward"].names)

@@ -70,9 +70,10 @@ sizes = st.integers(1, 70)
 
 
 @given(st.integers(1, 3), st.integers(1, 3), sizes, sizes, st.integers(1, 20), st.booleans(), st.data())
-def test_attention_of_any_shape(B, H, T, S, D, is_causal, data):
+def test_attention_of_any_shape(B, G, T, S, D, is_causal, data):
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    q, k, v = (rng.standard_normal((B, H, n, D)) for n in (T, S, S))
+    H = G * data.draw(st.sampled_from([1, 1, 2, 3, 5]))
+    q, k, v = (rng.standard_normal(shape) for shape in ((B, H, T, D), (B, G, S, D), (B, G, S, D)))
     lengths = np.array(data.draw(st.lists(st.integers(0, S), min_size=B, max_size=B)))
     offset = data.draw(st.integers(0, S))
     p = data.draw(st.sampled_from([0.0, 0.25]))
@@ -93,7 +94,8 @@ def test_rows_of_any_shape(N, C, seed):
     ids = rng.integers(0, N, C)
     reference, fast = kernels.backend("numpy"), kernels.backend("numba")
     for name, arguments in {
-        "layer_norm": (x, weight, bias, 1e-3), "softmax": (x,), "log_softmax": (x,), "embedding": (x, ids),
+        "layer_norm": (x, weight, bias, 1e-3), "rms_norm": (x, weight, 1e-3),
+        "softmax": (x,), "log_softmax": (x,), "embedding": (x, ids),
         "embedding_backward": (rng.standard_normal((C, 3)), ids, N), "softmax_backward": (dy, x),
         "log_softmax_backward": (dy, x),
         "linear_backward": (dy, rng.standard_normal((N, 5)), rng.standard_normal((C, 5)), True),
@@ -107,7 +109,10 @@ def test_rows_of_any_shape(N, C, seed):
 NASTY = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-300, -1e-300, 88.0, -750.0, -40.0, 1.5]
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "softmax", "log_softmax"])
+NASTY_FOR = ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "gelu_tanh", "silu", "softmax", "log_softmax"]
+
+
+@pytest.mark.parametrize("name", NASTY_FOR)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_infinities_and_nan_are_treated_alike(name):
     x = np.array([NASTY]) if "softmax" in name else np.array(NASTY)
@@ -186,6 +191,24 @@ def test_what_stands_behind_the_keys_is_never_read(backend, rng):
     assert all(np.array_equal(a, b) for a, b in zip(clean, backend.attention(q, k, v, *options), strict=True))
     again = backend.attention_backward(dout, q, k, v, *clean, *options)
     assert all(np.array_equal(a, b) for a, b in zip(gradients, again, strict=True))
+
+
+@pytest.mark.parametrize("T", [1, 67])
+@pytest.mark.parametrize("p", [0.0, 0.3])
+def test_groups_are_heads_with_repeated_keys(backend, rng, T, p):
+    """Keys and values written out for every head give the same results, and their gradients add up to the group's.
+    More heads than a tile has queries, so that every way of dividing the work is met."""
+    B, H, G, S, D = 2, 150 if T == 1 else 6, 2, 40, 8
+    q, k, v, dout = (rng.standard_normal(s) for s in ((B, H, T, D), (B, G, S, D), (B, G, S, D), (B, H, T, D)))
+    options = (Mask(np.array([S, 33]), True, 30), 0.3, Dropout(p, 4))
+    full = [x.repeat(H // G, axis=1) for x in (k, v)]
+    results = backend.attention(q, k, v, *options)
+    expected = backend.attention(q, *full, *options)
+    assert_same("forward", "", results, expected, np.dtype("float64"))
+    dq, dk, dv = backend.attention_backward(dout, q, k, v, *results, *options)
+    dq_full, *others = backend.attention_backward(dout, q, *full, *expected, *options)
+    summed = [x.reshape(B, G, H // G, S, D).sum(axis=2) for x in others]
+    assert_same("backward", "", (dq, dk, dv), (dq_full, *summed), np.dtype("float64"))
 
 
 def test_an_enormous_offset_sees_everything(backend, rng):

@@ -62,8 +62,30 @@ WRONG = {
     "dropout of 1": ("dropout", (F64(3), 1.0, 0), "p must be at least 0 and below 1"),
     "unknown activation": (
         "feed_forward", (F64((1, 2)), F64((3, 2)), F64(3), F64((2, 3)), F64(2), "swish"), "unknown activation 'swish'"),
-    "unequal heads": (
-        "attention", (F64((1, 2, 3, 4)), F64((1, 3, 3, 4)), F64((1, 3, 3, 4)), Mask(), 1.0, Dropout()), "H is 2"),
+    "an activation that gates nothing": (
+        "gated_feed_forward",
+        (F64((1, 2)), F64((3, 2)), None, F64((3, 2)), None, F64((2, 3)), None, "relu"),
+        "unknown activation 'relu'; choose from silu, gelu"),
+    "gate and up of different widths": (
+        "gated_feed_forward", (F64((1, 2)), F64((3, 2)), None, F64((4, 2)), None, F64((2, 3)), None, "silu"), "F is 3"),
+    "groups that are not whole": (
+        "attention", (F64((1, 4, 3, 4)), F64((1, 3, 3, 4)), F64((1, 3, 3, 4)), Mask(), 1.0, Dropout()),
+        "3 key-value heads cannot share 4 query heads evenly; G must divide H"),
+    "more key-value heads than heads": (
+        "attention", (F64((1, 2, 3, 4)), F64((1, 4, 3, 4)), F64((1, 4, 3, 4)), Mask(), 1.0, Dropout()),
+        "4 key-value heads cannot share 2 query heads"),
+    "keys and values of different groups": (
+        "attention", (F64((1, 4, 3, 4)), F64((1, 2, 3, 4)), F64((1, 1, 3, 4)), Mask(), 1.0, Dropout()), "G is 2"),
+    "an odd number of columns": (
+        "rotary", (F64((1, 1, 2, 3)), np.array([[0, 1]]), 10.0, True), "D must be even, not 3"),
+    "positions of another batch": (
+        "rotary", (F64((3, 1, 2, 4)), np.zeros((2, 2), int), 10.0, True), "P must be 1 or B = 3"),
+    "positions of another length": (
+        "rotary", (F64((3, 1, 2, 4)), np.zeros((1, 3), int), 10.0, True), "T is 2 in an earlier argument"),
+    "positions between the words": (
+        "rotary", (F64((1, 1, 2, 4)), np.array([[0.0, 0.5]]), 10.0, True), "positions must hold integers"),
+    "a base of nothing": (
+        "rotary", (F64((1, 1, 2, 4)), np.array([[0, 1]]), 0.0, True), "base must be positive, not 0.0"),
     "keys longer than the array": (
         "attention", (*HEADS, Mask(np.array([4])), 1.0, Dropout()), r"mask.key_lengths\[0\] is 4, .*0 ... 3 .S = 3."),
     "negative offset": (
@@ -136,6 +158,34 @@ def test_cost_of_attention_counts_visible_pairs(is_causal, offset, pairs):
     q, k = np.zeros((1, 1, 3, 5)), np.zeros((1, 1, 4, 5))
     flops = CONTRACT["attention"].cost(q, k, k, Mask(None, is_causal, offset), 1.0, Dropout()).flops
     assert flops == pairs * (4 * 5 + 4) + 3 * (5 + 2)
+
+
+def test_cost_of_grouped_attention_reads_each_key_once():
+    """Six heads on two: the arithmetic of six heads, the keys and values of two."""
+    q, k, lse = np.zeros((2, 6, 3, 5)), np.zeros((2, 2, 4, 5)), np.zeros((2, 6, 3))
+    options = Mask(), 1.0, Dropout()
+    grouped = CONTRACT["attention"].cost(q, k, k, *options)
+    assert grouped.flops == CONTRACT["attention"].cost(q, *[np.zeros((2, 6, 4, 5))] * 2, *options).flops
+    assert grouped.bytes_read == 8 * (q.size + 2 * k.size) and grouped.bytes_written == 8 * (q.size + lse.size)
+    back = CONTRACT["attention_backward"].cost(q, q, k, k, q, lse, *options)
+    assert back.bytes_read == 8 * (3 * q.size + 2 * k.size + lse.size)
+    assert back.bytes_written == 8 * (q.size + 2 * k.size)
+
+
+@pytest.mark.parametrize("biases", [0, 1])
+def test_cost_of_a_gated_layer_counted_by_hand(biases):
+    N, C, width, E = 3, 4, 5, 2
+    x, w, down, hidden, dy = (np.zeros(s) for s in ((N, C), (width, C), (E, width), (N, width), (N, E)))
+    b, b_down = (np.zeros(width), np.zeros(E)) if biases else (None, None)
+    cost = CONTRACT["gated_feed_forward"].cost(x, w, b, w, b, down, b_down, "silu")
+    products = 2 * N * C * width + N * width * E  # multiply-adds
+    assert cost.flops == 2 * products + 2 * N * width + biases * (2 * N * width + N * E)
+    assert cost.bytes_read == 8 * (x.size + 2 * w.size + down.size + biases * (2 * width + E))
+    assert cost.bytes_written == 8 * (dy.size + 2 * hidden.size)
+    flags = [bool(biases)] * 3
+    back = CONTRACT["gated_feed_forward_backward"].cost(dy, x, w, w, down, hidden, hidden, "silu", *flags)
+    assert back.flops == 4 * products + 6 * N * width + N * C + biases * (2 * N * width + N * E)
+    assert back.bytes_written == 8 * (x.size + 2 * w.size + down.size + biases * (2 * width + E))
 
 
 def test_cost_of_a_batched_product():

@@ -18,12 +18,16 @@ TARGETS = {
     "attention": {"attention_delta": ["attention"], "attention_backward_queries": ["attention"],
                   "attention_backward_keys": ["attention"]},
     "cross_entropy": {"cross_entropy_factor": ["cross_entropy"], "cross_entropy_backward": ["cross_entropy"]},
-    "elementwise": {f"{name}_backward": [name] for name in ("exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu")},
+    "elementwise": {f"{name}_backward": [name] for name in (
+        "exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "gelu_tanh", "silu")},
     "embedding": {"embedding_backward": ["embedding"]},
     "feed_forward": {"activation_backward": ["feed_forward"]},
+    "gated_feed_forward": {"gate_backward": ["gated_feed_forward"]},
     "layer_norm": {"layer_norm_backward": ["layer_norm"], "layer_norm_backward_weights": ["layer_norm"]},
     "linear": {"column_sums": ["linear"]},
     "linear_cross_entropy": {"loss_and_gradient": ["linear_cross_entropy"]},
+    "rms_norm": {"rms_norm_backward": ["rms_norm"], "rms_norm_backward_weight": ["rms_norm"]},
+    "rotary": {"rotary_table": ["rotary"], "rotary_turn": ["rotary"]},
     "softmax": {"softmax_backward": ["softmax"], "log_softmax_backward": ["log_softmax"]},
 }  # fmt: skip
 # Mutants that change no number, each with its reason.
@@ -59,7 +63,8 @@ def mutants(file: str):
                 line, before = text[line_start:line_end].strip(), text[line_start : found.start()]
                 inside_index = before.count("[") > before.count("]")
                 heading = re.match(r"\s*(for|\w+_LOOP)\b", before) and before.count("(") > before.count(")")
-                pointer = "head *" in line or line.startswith(("long long", "const long long"))
+                pointer = any(word in line for word in ("head *", "group *", "the next head"))
+                pointer = pointer or line.startswith(("long long", "const long long"))
                 if inside_index or heading or pointer or "//" in before:
                     continue
                 changed = text[: found.start()] + replacement + text[found.end() :]

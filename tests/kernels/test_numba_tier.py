@@ -35,24 +35,31 @@ def test_the_number_of_threads_changes_no_bit():
     fast = kernels.backend("numba")
     rng = np.random.default_rng(0)
     x, dy = rng.standard_normal((301, 33)), rng.standard_normal((301, 33))
-    w = rng.standard_normal(33)
+    w, w301 = rng.standard_normal(33), rng.standard_normal(301)
     mean, rstd = x.mean(1), 1 / x.std(1)
     q = rng.standard_normal((2, 3, 130, 20))
     options = Mask(is_causal=True), 0.2, Dropout(0.1, 1)
     out, lse = fast.attention(q, q, q, *options)
-    calls = {
-        "layer_norm_backward": (dy, x, w, mean, rstd),
-        "sum": (rng.standard_normal(30_001), (0,)),
-        "embedding_backward": (dy, rng.integers(0, 7, 301), 7),
-        "attention": (q, q, q, *options),
-        "attention_backward": (q, q, q, q, out, lse, *options),
-        "cross_entropy": (x, rng.integers(0, 33, 301), None, 0.1),
-        "sum_of_squares": (x,),
-    }
-    all_threads = {name: bits(getattr(fast, name)(*arguments)) for name, arguments in calls.items()}
+    k = rng.standard_normal((2, 1, 130, 20))  # one head of keys for three of queries
+    calls = [
+        ("layer_norm_backward", (dy, x, w, mean, rstd)),
+        ("rms_norm_backward", (dy, x, w, rstd)),
+        ("rotary", (q, np.arange(130)[None], 10000.0, True)),
+        ("sum", (rng.standard_normal(30_001), (0,))),
+        ("embedding_backward", (dy, rng.integers(0, 7, 301), 7)),
+        ("gated_feed_forward", (x, x, w301, x, None, x.T, None, "silu")),
+        ("gated_feed_forward_backward", (dy, x, x, dy, x.T, *[x @ x.T] * 2, "silu", True, False, True)),
+        ("attention", (q, q, q, *options)),
+        ("attention_backward", (q, q, q, q, out, lse, *options)),
+        ("attention", (q, k, k, *options)),
+        ("attention_backward", (q, q, k, k, *fast.attention(q, k, k, *options), *options)),
+        ("cross_entropy", (x, rng.integers(0, 33, 301), None, 0.1)),
+        ("sum_of_squares", (x,)),
+    ]
+    all_threads = [bits(getattr(fast, name)(*arguments)) for name, arguments in calls]
     numba.set_num_threads(1)
     try:
-        one_thread = {name: bits(getattr(fast, name)(*arguments)) for name, arguments in calls.items()}
+        one_thread = [bits(getattr(fast, name)(*arguments)) for name, arguments in calls]
     finally:
         numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
     assert one_thread == all_threads
@@ -206,10 +213,12 @@ def test_products_inside_kernels(rng, monkeypatch, dtype, library):
             np.testing.assert_allclose(c, expected, rtol=0, atol=8 * (k + 1) * np.finfo(dtype).eps)
 
 
+@pytest.mark.parametrize("H", [1, 3, 9])
 @pytest.mark.parametrize(("T", "S"), [(127, 129), (129, 257), (300, 130)])
-def test_attention_across_tiles(rng, T, S):
-    """Several tiles both ways, and one head only, whose key tiles are shared out among tasks."""
-    q, dout = rng.standard_normal((1, 1, T, 6)), rng.standard_normal((1, 1, T, 6))
+def test_attention_across_tiles(rng, T, S, H):
+    """Several tiles both ways. The keys of one head only: their tiles are shared out among tasks, and so are the heads
+    that read them; with nine of them a task has one or two."""
+    q, dout = rng.standard_normal((1, H, T, 6)), rng.standard_normal((1, H, T, 6))
     k, v = rng.standard_normal((1, 1, S, 6)), rng.standard_normal((1, 1, S, 6))
     options = Mask(np.array([S - 1]), True, max(0, S - T)), 0.4, Dropout(0.1, 7)
     results = []

@@ -109,6 +109,17 @@ def test_gelu_in_float32_is_accurate_far_into_the_tail():
     assert np.abs(slopes - below - wide * bell / math.sqrt(2 * math.pi)).max() < 4 * unit
 
 
+def _twice_u(x):
+    """The argument of σ in the tanh form of GELU: x (1 + tanh u) / 2 = x σ(2u)"""
+    kind = x.dtype.type
+    return kind(2) * np.sqrt(kind(2) / kind(np.pi)) * (x + kind("0.044715") * x * x * x)
+
+
+def _twice_u_slope(x):
+    kind = x.dtype.type
+    return kind(2) * np.sqrt(kind(2) / kind(np.pi)) * (1 + kind("0.134145") * x * x)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_gelu_at_the_edges(dtype):
     x = np.array([np.nan, np.inf, 1e4, 0, -1e4], dtype=dtype)
@@ -117,6 +128,43 @@ def test_gelu_at_the_edges(dtype):
     np.testing.assert_array_equal(values, np.array([np.nan, np.inf, 1e4, 0, 0], dtype=dtype))
     expected = np.array([np.nan, 1, 0.5, 0], dtype=dtype)  # the half is a sum of nine rounded coefficients
     np.testing.assert_allclose(slopes[[0, 2, 3, 4]], expected, rtol=4 * np.finfo(dtype).eps, atol=0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name, u", [("silu", lambda x: x), ("gelu_tanh", _twice_u)])
+def test_sigmoid_activations_are_accurate_in_the_tail(backend, name, u, dtype):
+    """x σ(u) in units of the last place: exp 2, sum, division and product 2, and the exponent u, rounded four times,
+    2 |u|. Through tanh all digits would be lost on the left. The slope has a zero, so its error is held against 1;
+    where σ is almost 1, 1 - σ has an error of half a unit, and stands beside x u'."""
+    x = np.concatenate([np.linspace(-13, 13, 2001), np.linspace(-1e-3, 1e-3, 101)]).astype(dtype)
+    x = x[np.abs(u(x)) < 80]  # beyond, float32 has no normal numbers for σ
+    wide = x.astype(np.longdouble)
+    sigma, unit = 1 / (1 + np.exp(-u(wide))), np.finfo(dtype).eps
+    values = getattr(backend, name)(x)
+    assert (np.abs(values - wide * sigma) <= (4 + 2 * np.abs(u(wide))) * unit * np.abs(wide * sigma)).all()
+    slopes = getattr(backend, f"{name}_backward")(np.ones_like(x), x)
+    steep = np.abs(wide * (1 if name == "silu" else _twice_u_slope(wide)))
+    expected = sigma + np.copysign(steep, wide) * sigma * (1 - sigma)
+    assert (np.abs(slopes - expected) < (8 + steep) * unit).all()
+
+
+def test_rotary_far_from_the_start(backend):
+    """At position 10⁶ in float32 the turn is still right to the last place: angles formed in float32 would be off by
+    10⁶ · 6e-8 = 0.06."""
+    x = np.array([[[[1, 0, 1, 0]]]], "float32")
+    y = backend.rotary(x, np.array([[1_000_000]]), 100.0, True)[0, 0, 0]
+    angles = 1_000_000 * np.array([1.0, 0.1])
+    np.testing.assert_allclose(y, np.stack([np.cos(angles), np.sin(angles)], 1).reshape(-1), rtol=2e-7)
+
+
+@pytest.mark.parametrize("interleaved", [True, False])
+def test_rotary_scores_depend_on_the_distance_alone(backend, rng, interleaved):
+    q, k = rng.standard_normal((2, 1, 1, 1, 8))
+    scores = []
+    for t, s in ((5, 2), (105, 102), (3, 0)):
+        turned = (backend.rotary(x, np.array([[p]]), 10000.0, interleaved) for x, p in ((q, t), (k, s)))
+        scores.append(np.vdot(*turned))
+    np.testing.assert_allclose(scores, scores[0], rtol=1e-13)  # angles up to 105 rounded at 2e-16 each
 
 
 @pytest.mark.parametrize("decoupled", [False, True])

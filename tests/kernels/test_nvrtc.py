@@ -173,7 +173,7 @@ def arguments(kernel, dtype, width):
         elif argument.is_array:
             values.append(np.ones(() if argument.name == "dloss" else shape, dtype))
         else:
-            options = {"real": 0.5, "rate": 0.1, "flag": True, "name": "gelu", "axes": (1,)}
+            options = {"real": 0.5, "rate": 0.1, "flag": True, "name": "gelu", "gate": "silu", "axes": (1,)}
             values.append(options.get(argument.kind, 3))
     return [kernel.records[name](*values) if name in kernel.records else values[0] for name, values in made.items()]
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from minitransformer import Bert, Classifier, Config, LanguageModel, Translator
-from minitransformer.config import LAB, PRESETS, USUAL, field_named, names_of
+from minitransformer.config import LAB, PRESETS, USUAL, field_named, names_of, needs_a_value
 
 MODELS = (LanguageModel, Classifier, Translator, Bert)
+SPECIAL = {"seed": 7, "dropout": 0.25, "norm_eps": 1e-3, "rotary_base": 100.0, "n_kv_heads": 12}  # no usual numbers
 
 
 def test_it_cannot_be_changed():
@@ -34,6 +35,12 @@ def test_it_cannot_be_changed():
         ({"norm_first": 1}, "norm_first must be True or False"),
         ({"activation": "swish"}, "activation must be one of relu"),
         ({"positions": "spiral"}, "positions must be one of sinusoidal, learned"),
+        ({"norm": "batch"}, "norm must be one of layer, rms"),
+        ({"norm_eps": 0}, "norm_eps must be a number above 0, not 0"),
+        ({"rotary_base": "large"}, "rotary_base must be a number above 0, not 'large'"),
+        ({"n_heads": 4, "n_kv_heads": 3}, "n_heads = 4 is no multiple of n_kv_heads = 3"),
+        ({"n_kv_heads": 0}, "n_kv_heads must be a whole number, at least 1, not 0"),
+        ({"d_model": 6, "n_heads": 2, "positions": "rotary"}, "a head has 3, which is odd"),
         ({"pooling": "sum"}, "pooling must be one of last"),
         ({"dtype": "float16"}, "dtype must be one of float32, float64"),
         ({"share_embedding": True, "source_vocab": 2, "target_vocab": 3}, "one vocabulary, not 2 and 3 words"),
@@ -55,7 +62,7 @@ def test_every_setting_reaches_the_model_by_place_by_name_and_by_config(model):
     """A setting that the model ignored would leave its config at the default."""
     other = {
         name: 24 if one.metadata["size"] else not one.default if isinstance(one.default, bool) else
-        one.metadata["among"][-1] if one.metadata["among"] else {"seed": 7, "dropout": 0.25}[name]
+        one.metadata["among"][-1] if one.metadata["among"] else SPECIAL[name]
         for name in names_of(model.kind) for one in [field_named(name)]
     }  # fmt: skip
     by_name = model(**other)
@@ -66,7 +73,7 @@ def test_every_setting_reaches_the_model_by_place_by_name_and_by_config(model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_what_does_not_belong_to_a_model_is_refused_or_left_at_its_default(model):
-    needed = {name: 9 for name in names_of(model.kind) if field_named(name).default is None and name != "seed"}
+    needed = {name: 9 for name in names_of(model.kind) if needs_a_value(name)}
     with pytest.raises(TypeError, match=f"{model.kind} has no setting 'width'; there are: "):
         model(**needed, width=8)
     with pytest.raises(TypeError, match=f"{model.kind} needs {next(iter(needed))}"):

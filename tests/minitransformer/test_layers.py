@@ -255,7 +255,8 @@ def test_attention_is_what_the_loops_say(backend, causal, cross):
 def test_one_position_alone_is_what_it_is_among_the_others(backend, norm_first, causal, lengths):
     """The last layer asked for one position of each row: values and every gradient as if all had been computed."""
     init = Init(3, "float64")
-    stack = Stack([EncoderLayer(sizes(6, 2, 5, norm_first=norm_first), init=init) for _ in range(2)], 6, init=init)
+    config = sizes(6, 2, 5, norm_first=norm_first)
+    stack = Stack([EncoderLayer(config, init=init) for _ in range(2)], config, init=init)
     positions, options = np.array([4, 2, 0]), {"is_causal": causal, "key_lengths": lengths}
     outcome = []
     for only in (None, positions):
@@ -341,3 +342,49 @@ def test_modules_have_names():
     assert named[""] is model and named["base.encoder.layers.1.norm2"] is model.base.encoder.layers[1].norm2
     assert list(model.modules()) == list(named.values())
     assert list(model.children()) == [model.base, model.head]
+
+
+# ---------------------------------------------------------------------------------------------------- today's parts
+
+
+def rotary_attention(G=None, seed=0):
+    return MultiheadAttention(8, 2, num_kv_heads=G, rotary_base=100.0, init=Init(seed, "float64"))
+
+
+def test_grouped_heads_are_full_heads_with_repeated_keys_and_values(backend):
+    """G = 1 of 2: the same as two heads of keys and values whose weights are copies."""
+    grouped, full = rotary_attention(G=1), rotary_attention()
+    weight = grouped.in_proj_weight.numpy()
+    q, k, v = weight[:8], weight[8:12], weight[12:]
+    repeated = np.concatenate([q, k, k, v, v])
+    full.load_state_dict(
+        grouped.state_dict() | {"in_proj_weight": repeated, "in_proj_bias": np.zeros(24)},
+    )
+    x = input_of(2, 5, 8, dtype=np.float64)
+    # sums of 8 products in another order
+    np.testing.assert_allclose(grouped(x, is_causal=True).numpy(), full(x, is_causal=True).numpy(), rtol=1e-12)
+    assert weight.shape == (8 + 2 * 4, 8)
+
+
+def test_rotary_attention_does_not_know_where_a_text_begins(backend):
+    """Only distances count: the same words three places later, behind others that are not seen, give the same."""
+    layer, x = rotary_attention(), input_of(1, 4, 8, dtype=np.float64)
+    plain = layer(x).numpy()
+    moved = layer(x, x, starts=np.array([0])).numpy()
+    np.testing.assert_allclose(moved, plain, rtol=1e-12)  # another product, the same sums
+    assert np.abs(layer(x, x, starts=np.array([3])).numpy() - plain).max() > 1e-3
+
+
+def test_only_one_position_is_turned_by_its_own_angle(backend):
+    config = sizes(8, 2, 6, positions="rotary", n_kv_heads=1)
+    layer, x = EncoderLayer(config, init=Init(0, "float64")), input_of(2, 5, 8, dtype=np.float64)
+    whole = layer(x, is_causal=True).numpy()
+    one = layer(x, is_causal=True, only=np.array([4, 2])).numpy()
+    np.testing.assert_allclose(one[:, 0], whole[[0, 1], [4, 2]], rtol=1e-12)  # sums in another order
+
+
+def test_without_biases_nothing_adds_one():
+    layer = EncoderLayer(sizes(8, 2, 6, bias=False))
+    assert not any("bias" in name for name in layer.state_dict())
+    gated = EncoderLayer(sizes(8, 2, 6, activation="swiglu"))
+    assert {"gate.weight", "gate.bias"} <= set(gated.state_dict())

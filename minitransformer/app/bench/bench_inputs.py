@@ -18,13 +18,27 @@ def normal(*shape: int) -> np.ndarray:
 
 
 def attention(sizes: dict) -> list[np.ndarray]:
+    """Queries, keys, values and the gradient of the result; G heads of keys and values where the sizes have a G."""
     shape = tuple(sizes[letter] for letter in "BHTD")
-    return list(np.random.default_rng(0).standard_normal((4, *shape), dtype=np.float32))
+    q, k, v, dout = np.random.default_rng(0).standard_normal((4, *shape), dtype=np.float32)
+    groups = sizes.get("G", sizes["H"])
+    return [q, k[:, :groups].copy(), v[:, :groups].copy(), dout]
 
 
 def layer_norm(sizes: dict) -> list[np.ndarray]:
     N, C = sizes["N"], sizes["C"]
     return [normal(N, C), normal(C), normal(C), normal(N, C)]
+
+
+def rms_norm(sizes: dict) -> list[np.ndarray]:
+    N, C = sizes["N"], sizes["C"]
+    return [normal(N, C), normal(C), normal(N, C)]
+
+
+def rotary(sizes: dict) -> tuple[np.ndarray, np.ndarray]:
+    """Heads to turn, and the gradient of the result."""
+    shape = tuple(sizes[letter] for letter in "BHTD")
+    return normal(*shape), normal(*shape)
 
 
 def lengths(rows: int, data: str | None) -> list[int]:

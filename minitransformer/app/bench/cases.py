@@ -1,10 +1,10 @@
 """What is measured: the sizes, the arithmetic they imply, and the ratio we mean to reach."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from minitransformer.config import BASE, LAB, LAB_TRANSLATOR
+from minitransformer.config import BASE, LAB, LAB_TRANSLATOR, LLAMA
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,15 @@ def translator_flops(s: dict) -> float:
     return 6 * n * (encoder + decoder + d * m.target_vocab) + pairs * s["B"] * s["T"] ** 2 * d * 14
 
 
+def llama_flops(s: dict) -> float:
+    """The same for a Llama-type model: keys and values of G heads, three matrices in a feed-forward layer."""
+    m = s["model"]
+    C, tokens = m.d_model, s["B"] * s["T"]
+    weights = m.n_layers * (2 * C * C + 2 * C * C * m.n_kv_heads // m.n_heads + 3 * C * m.d_ff) + C * m.vocab_size
+    attention = m.n_layers * s["B"] * (s["T"] * (s["T"] + 1) / 2) * C * 14
+    return 6 * tokens * weights + attention
+
+
 def attention_flops(s: dict) -> float:
     return s["B"] * s["H"] * s["T"] * (s["T"] + 1) / 2 * s["D"] * 14
 
@@ -71,6 +80,23 @@ def _layer_norm(N: int, C: int, repeats: int) -> Case:
     )
 
 
+def _rms_norm(N: int, C: int, repeats: int) -> Case:
+    title = f"RMS norm, forward + backward, {N} × {C}"
+    return Case(f"rms-norm-{C}", title, "rms_norm", {"N": N, "C": C}, 1.2, 15, repeats)
+
+
+def _rotary(B: int, H: int, T: int, D: int, repeats: int) -> Case:
+    """As many numbers as a norm has."""
+    sizes = {"B": B, "H": H, "T": T, "D": D}
+    title = f"rotary positions, forward + backward, ({B}, {H}, {T}, {D})"
+    return Case(f"rotary-{H * D}", title, "rotary", sizes, 1.2, 15, repeats)
+
+
+LLAMA_STEP = replace(
+    LLAMA, vocab_size=32000, d_model=512, n_heads=8, n_kv_heads=2, n_layers=4, d_ff=1376, max_len=256,
+    rotary_base=10000.0,
+)  # fmt: skip
+
 _CASES = [
     Case("lm", "labs' language model, training step, 8 × 256", "language_model", {"B": 8, "T": 256}, 2.0, 7, 1,
          step_flops),
@@ -81,14 +107,24 @@ _CASES = [
          {"B": 64, "T": 24, "model": LAB_TRANSLATOR}, 1.3, 7, 3, translator_flops),
     Case("base", "the paper's base model (65 M), training step, 4 × 128", "translator",
          {"B": 4, "T": 128, "model": BASE}, 1.2, 5, 1, translator_flops),
+    Case("llama", "Llama-type model (width 512, 8 heads on 2, 4 layers), training step, 8 × 256", "llama",
+         {"B": 8, "T": 256, "model": LLAMA_STEP}, 1.3, 5, 1, llama_flops),
     _attention(8, 2, 256, 100, 1.2, 11, 10),
     _attention(8, 2, 512, 100, 1.2, 11, 4),
     _attention(16, 4, 24, 64, 1.2, 15, 40),
     _attention(1, 8, 2048, 64, 1.0, 7, 1),
     _attention(1, 8, 4096, 64, 1.0, 5, 1),
+    Case("attention-grouped", "attention, causal, forward + backward, 8 heads on 2, (1, 8, 2048, 64)", "attention",
+         {"B": 1, "H": 8, "G": 2, "T": 2048, "D": 64}, 1.0, 7, 1, attention_flops),
     _layer_norm(2048, 200, 50),
     _layer_norm(4096, 512, 20),
     _layer_norm(8192, 1024, 5),
+    _rms_norm(2048, 200, 50),
+    _rms_norm(4096, 512, 20),
+    _rms_norm(8192, 1024, 5),
+    _rotary(8, 2, 256, 100, 50),
+    _rotary(8, 8, 512, 64, 20),
+    _rotary(8, 16, 1024, 64, 5),
     Case("adam", "Adam, 11 million parameters", "adam", {"N": 11_000_000}, 1.0, 11, 10),
     Case("generate", "labs' model writes 200 words, one at a time, cached", "generate", {"words": 200}, 1.3, 5),
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import kernels
 from autograd import Tensor
 from minitransformer.app.bench import bench_inputs
 from minitransformer.decoding import generate as write
-from minitransformer.models import Model, Translator, build
+from minitransformer.models import LanguageModel, Model, Translator, build
 from minitransformer.optim import Adam, clip_grad_norm
 
 Work = Callable[[], Any]
@@ -34,6 +34,13 @@ def _training(model: Model, loss: Callable[[], Tensor], clip: float | None = Non
 def language_model(sizes: dict, _data: str | None) -> Work:
     model: Any = build("lab", seed=0)
     ids = bench_inputs.words(sizes["B"], sizes["T"] + 1, 50001)
+    return _training(model, lambda: model.loss(ids[:, :-1], ids[:, 1:]))
+
+
+def llama(sizes: dict, _data: str | None) -> Work:
+    config = sizes["model"]
+    model = LanguageModel(config)
+    ids = bench_inputs.words(sizes["B"], sizes["T"] + 1, config.vocab_size)
     return _training(model, lambda: model.loss(ids[:, :-1], ids[:, 1:]))
 
 
@@ -73,6 +80,27 @@ def layer_norm(sizes: dict, _data: str | None) -> Work:
     def both() -> None:
         x.grad = weight.grad = bias.grad = None
         F.layer_norm(x, weight, bias).backward(dy.data)
+
+    return both
+
+
+def rms_norm(sizes: dict, _data: str | None) -> Work:
+    x, weight, dy = (Tensor(a, requires_grad=True) for a in bench_inputs.rms_norm(sizes))
+
+    def both() -> None:
+        x.grad = weight.grad = None
+        F.rms_norm(x, weight).backward(dy.data)
+
+    return both
+
+
+def rotary(sizes: dict, _data: str | None) -> Work:
+    x, dy = (Tensor(a, requires_grad=True) for a in bench_inputs.rotary(sizes))
+    positions = np.arange(sizes["T"])
+
+    def both() -> None:
+        x.grad = None
+        F.rotary(x, positions).backward(dy.data)
 
     return both
 

@@ -1,5 +1,5 @@
 """The work of each case in PyTorch, as somebody who knows it well would write it: fused attention, fused Adam, no
-copies that could be avoided. The models are the labs' (post-norm), written out in the fewest modules."""
+copies that could be avoided. The models are the labs' (post-norm) and Llama's, written out in the fewest modules."""
 
 import math
 from collections.abc import Callable
@@ -88,6 +88,59 @@ class LanguageModel(nn.Module):
         return self.head(self.base(ids))
 
 
+def turns(length: int, width: int, base: float = 10000.0) -> Tensor:
+    """What pairs of columns, seen as complex numbers, are multiplied with at each position.   → (length, width/2)"""
+    angles = torch.arange(length)[:, None] * base ** (-torch.arange(0, width, 2) / width)
+    return torch.polar(torch.ones_like(angles), angles)
+
+
+def turned(x: Tensor, by: Tensor) -> Tensor:
+    """One product forward and one backward; exchanging halves, as is often seen, takes five passes.   x (..., T, D)"""
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * by).flatten(-2)
+
+
+class LlamaBlock(nn.Module):
+    """RMS norm first; one product for queries, keys and values, and one for gate and up."""
+
+    def __init__(self, c: Config):
+        super().__init__()
+        self.width = c.d_model // c.n_heads
+        kept = self.width * (c.n_kv_heads or c.n_heads)
+        self.sizes = c.d_model, kept, kept
+        self.packed = nn.Linear(c.d_model, sum(self.sizes), bias=False)
+        self.out = nn.Linear(c.d_model, c.d_model, bias=False)
+        self.gate_up = nn.Linear(c.d_model, 2 * c.d_ff, bias=False)
+        self.down = nn.Linear(c.d_ff, c.d_model, bias=False)
+        self.norms = nn.ModuleList(nn.RMSNorm(c.d_model, c.norm_eps) for _ in range(2))
+
+    def forward(self, x: Tensor, by: Tensor) -> Tensor:
+        parts = self.packed(self.norms[0](x)).split(self.sizes, -1)
+        q, k, v = (part.unflatten(-1, (-1, self.width)).transpose(1, 2) for part in parts)
+        mixed = F.scaled_dot_product_attention(turned(q, by), turned(k, by), v, is_causal=True, enable_gqa=True)
+        x = x + self.out(mixed.transpose(1, 2).flatten(2))
+        gate, up = self.gate_up(self.norms[1](x)).chunk(2, -1)
+        return x + self.down(F.silu(gate) * up)
+
+
+class Llama(nn.Module):
+    def __init__(self, config: Config):
+        super().__init__()
+        self.embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.blocks = nn.ModuleList(LlamaBlock(config) for _ in range(config.n_layers))
+        self.norm = nn.RMSNorm(config.d_model, config.norm_eps)
+        self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        if config.tie_weights:
+            self.head.weight = self.embedding.weight
+        self.turns = turns(config.max_len, config.d_model // config.n_heads, config.rotary_base)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embedding(ids)
+        for block in self.blocks:
+            x = block(x, self.turns[: ids.shape[1]])
+        return self.head(self.norm(x))
+
+
 class Translator(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
@@ -146,6 +199,14 @@ def language_model(sizes: dict, _data: str | None, compiled: bool = False) -> Wo
     return _training(model, lambda: model(x), y, compiled)
 
 
+def llama(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
+    config = sizes["model"]
+    model = Llama(config)
+    ids = torch.from_numpy(bench_inputs.words(sizes["B"], sizes["T"] + 1, config.vocab_size))
+    x, y = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
+    return _training(model, lambda: model(x), y, compiled)
+
+
 def padded_language_model(sizes: dict, data: str | None, compiled: bool = False) -> Work:
     model = LanguageModel()
     ids, targets = (torch.from_numpy(a) for a in bench_inputs.reviews(sizes["B"], data))
@@ -171,9 +232,11 @@ def translator(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
 def attention(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
     q, k, v, dout = (torch.from_numpy(a).requires_grad_() for a in bench_inputs.attention(sizes))
 
+    shared = q.shape[1] != k.shape[1]
+
     def both() -> None:
         q.grad = k.grad = v.grad = None
-        F.scaled_dot_product_attention(q, k, v, is_causal=True).backward(dout)
+        F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=shared).backward(dout)
 
     return both
 
@@ -184,6 +247,28 @@ def layer_norm(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
     def both() -> None:
         x.grad = weight.grad = bias.grad = None
         F.layer_norm(x, weight.shape, weight, bias).backward(dy)
+
+    return both
+
+
+def rms_norm(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
+    x, weight, dy = (torch.from_numpy(a).requires_grad_() for a in bench_inputs.rms_norm(sizes))
+
+    def both() -> None:
+        x.grad = weight.grad = None
+        F.rms_norm(x, weight.shape, weight, 1e-5).backward(dy)
+
+    return both
+
+
+def rotary(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
+    x, dy = (torch.from_numpy(a) for a in bench_inputs.rotary(sizes))
+    x.requires_grad_()
+    by = turns(sizes["T"], sizes["D"])
+
+    def both() -> None:
+        x.grad = None
+        turned(x, by).backward(dy)
 
     return both
 

@@ -4,6 +4,8 @@ presets:
   lab             the first lab's model: language model, or classifier with --head classifier
   lab-translator  the second lab's encoder-decoder
   base            the base model of "Attention is all you need"
+  gpt2            GPT-2 in its smallest size
+  llama           a model of Llama's type, SmolLM2-135M, with either head
 
 Flags change a preset's sizes.
 
@@ -33,6 +35,7 @@ PARTS = {
     "self_attn": "self-attention",
     "multihead_attn": "attention to the encoder",
     "linear": "feed-forward",
+    "gate": "feed-forward",
     "norm": "norms",
 }
 

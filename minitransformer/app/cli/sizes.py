@@ -39,9 +39,11 @@ def _how(name: str) -> dict[str, Any]:
         return {"choices": about["among"], "help": text}
     if isinstance(default, bool):
         return {"action": argparse.BooleanOptionalAction, "help": text}
-    if about["size"]:
+    if about["size"] or name == "n_kv_heads":
         return {"type": numbers.at_least_one, "metavar": letter, "help": text}
-    return {"type": numbers.below_one, "metavar": "P", "help": text}
+    if name == "dropout":
+        return {"type": numbers.below_one, "metavar": "P", "help": text}
+    return {"type": numbers.positive, "metavar": "X", "help": text}
 
 
 def given_sizes(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:

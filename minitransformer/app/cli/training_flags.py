@@ -12,6 +12,7 @@ from minitransformer.app.cli.main import add_backend
 from minitransformer.app.cli.namespace import named
 from minitransformer.app.cli.sizes import add_sizes, given_sizes
 from minitransformer.app.tasks.options import DataOptions, TokenizerOptions, TrainingOptions
+from minitransformer.app.tasks.recipes import PRESETS
 
 if TYPE_CHECKING:
     from minitransformer.app.tasks.task import Task
@@ -25,9 +26,9 @@ def add_training(parser: argparse.ArgumentParser, out: str, texts: str, kind: st
     run = parser.add_argument_group("the run")
     run.add_argument("--out", default=out, metavar="DIR", help=f"folder of the run (default: {out})")
     run.add_argument("--resume", action="store_true", help="go on with the run in that folder, bit for bit")
-    run.add_argument(
-        "--preset", choices=("default", "lab"), default="default", help="lab: the labs' sizes and settings"
-    )
+    presets = tuple(PRESETS[kind])
+    help = "lab: the labs' sizes and settings" + ("; llama: parts of today's models" if "llama" in presets else "")
+    run.add_argument("--preset", choices=presets, default="default", help=help)
     run.add_argument("--steps", type=numbers.at_least_one, metavar="N", help="stop after so many updates")
     run.add_argument("--epochs", type=numbers.at_least_one, metavar="N", help="stop after so many passes over the data")
     help = "stop after so many minutes at the latest; how far a run would go is up to --steps or --epochs"

@@ -32,7 +32,14 @@ def translator(**options):
     return model
 
 
-MODELS = {"LanguageModel": language_model, "Translator": translator}
+TODAY = {"norm_first": True, "norm": "rms", "activation": "swiglu", "positions": "rotary", "n_kv_heads": 1,
+         "bias": False, "head_bias": False, "scale_embedding": False}  # fmt: skip
+MODELS = {
+    "LanguageModel": language_model,
+    "Translator": translator,
+    "of Llama's type": lambda: language_model(**TODAY),
+    "translator of today's parts": lambda: translator(**TODAY),
+}
 STRATEGIES = {
     "greedy": {},
     "temperature": {"temperature": 1.5, "seed": 1},

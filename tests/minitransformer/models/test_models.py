@@ -354,7 +354,7 @@ def test_lists_arrays_and_tensors_are_ids():
         (lambda: small("LanguageModel", max_len=2.5), "max_len must be a whole number"),
         (lambda: small("LanguageModel", dropout=1.5), "dropout must be at least 0 and below 1"),
         (lambda: small("LanguageModel", activation="swish"), "activation must be one of"),
-        (lambda: small("LanguageModel", positions="none"), "positions must be one of"),
+        (lambda: small("LanguageModel", positions="spiral"), "positions must be one of"),
         (lambda: small("Classifier", pooling="first"), "pooling must be one of"),
         (lambda: small("Translator", share_embedding=True), "share_embedding needs one vocabulary"),
         (lambda: build("giant"), "no preset is called 'giant'"),

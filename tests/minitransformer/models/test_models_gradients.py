@@ -70,6 +70,34 @@ def test_gradients_with_dropout_and_other_options(backend):
     check(pooled, lambda: LOSSES["Classifier"](pooled))
 
 
+TODAY = {"activation": "swiglu", "norm": "rms", "positions": "rotary", "n_kv_heads": 1, "bias": False}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_gradients_of_todays_parts(kind, backend):
+    """Rotary positions, RMS norm, a gate, one head of keys and values for two of queries, no biases."""
+    vocabulary = {"source_vocab": 5, "target_vocab": 5} if kind == "Translator" else {"vocab_size": 5}
+    layers = {"n_encoder": 1, "n_decoder": 1} if kind == "Translator" else {"n_layers": 1}
+    model = MODELS[kind](**SIZES | TODAY, **vocabulary, **layers, norm_first=True)
+    assert not any("bias" in name and "head" not in name for name, _ in model.named_parameters())
+    check(model, lambda: LOSSES[kind](model))
+
+
+def test_gradients_of_parts_mixed(backend):
+    """A gate with dropout and biases; layer norm and feed-forward without; a norm after the embedding."""
+    dropped = SIZES | {"activation": "geglu", "dropout": 0.3, "norm_embedding": True, "positions": "none"}
+    bare = SIZES | {"activation": "gelu_tanh", "bias": False, "norm_embedding": True, "head_bias": False}
+    for settings in (dropped, bare):
+        model = MODELS["LanguageModel"](vocab_size=5, n_layers=1, **settings)
+        state = model.rng_state()
+
+        def loss(model=model, state=state):
+            model.set_rng_state(state)  # the same masks each time
+            return LOSSES["LanguageModel"](model)
+
+        check(model, loss)
+
+
 @pytest.mark.parametrize("pooling", ["last", "mean", "last_column"])
 def test_gradients_of_a_classifier_that_reads_both_sides(pooling, backend):
     """Two layers: the first computes every position, the last, where one is read, that one alone."""

@@ -288,9 +288,10 @@ def test_a_translator_ties_its_head_to_the_target_words(folder, capsys):
 def test_the_choices_of_activation_are_those_there_are():
     from kernels.contract import ACTIVATIONS
     from minitransformer.app.cli.main import parser_for
+    from minitransformer.config import GATED
 
     choices = [action.choices for action in parser_for("pretrain")._actions if action.dest == "activation"]
-    assert set(choices[0]) == set(ACTIVATIONS)
+    assert set(choices[0]) == {*ACTIVATIONS, *GATED}
 
 
 def factors(recipe, total, steps):

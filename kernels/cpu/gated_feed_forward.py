@@ -1,0 +1,130 @@
+"""Two linear layers side by side, one activated and multiplied by the other, then a third. A thread takes a block of
+rows through all of it, so that what lies between the products stays in the cache; memory sees x read, gate, up and y
+written. Backward forms the hidden values again from gate and up (so that they need not be kept): dhidden becomes dgate
+and dup block by block, then dx, which both add to; the weights' gradients follow.
+A few rows only (a model that generates word by word) are bound by reading the weights: three sweeps of dot products."""
+
+import numpy as np
+from numba import prange
+
+from kernels.cpu.blas import blas_kernel, blocks, gemm
+from kernels.cpu.gelu import gelu_slope, gelu_value
+from kernels.cpu.jit import contiguous, kernel
+from kernels.cpu.linear import FEW, WEIGHT_ROWS, add_bias, add_rows, product, weight_block
+from kernels.cpu.silu import silu_slope, silu_value
+
+SILU, GELU = 0, 1
+CODES = {"silu": SILU, "gelu": GELU}
+ROWS = 256  # rows a task
+
+
+@kernel
+def _gate(hidden, gate, up, activation):
+    """hidden = activation(gate) · up.   all (n, F)"""
+    for n in range(gate.shape[0]):
+        if activation == SILU:
+            for f in range(gate.shape[1]):
+                hidden[n, f] = silu_value(gate[n, f]) * up[n, f]
+        else:
+            for f in range(gate.shape[1]):
+                hidden[n, f] = gelu_value(gate[n, f]) * up[n, f]
+
+
+@kernel
+def _gate_backward(hidden, dgate, dup, gate, up, activation):
+    """hidden = activation(gate) · up;  dgate = dhidden · up · activation'(gate);  dup, which holds dhidden, is
+    multiplied by activation(gate).   all (n, F)"""
+    for n in range(gate.shape[0]):
+        if activation == SILU:
+            for f in range(gate.shape[1]):
+                value = silu_value(gate[n, f])
+                hidden[n, f] = value * up[n, f]
+                dgate[n, f] = dup[n, f] * up[n, f] * silu_slope(gate[n, f])
+                dup[n, f] *= value
+        else:
+            for f in range(gate.shape[1]):
+                value = gelu_value(gate[n, f])
+                hidden[n, f] = value * up[n, f]
+                dgate[n, f] = dup[n, f] * up[n, f] * gelu_slope(gate[n, f])
+                dup[n, f] *= value
+
+
+@blas_kernel
+def _gated_feed_forward(blas, y, gate, up, x, w_gate, b_gate, w_up, b_up, w_down, b_down, activation):
+    N, F = gate.shape
+    tasks = blocks(N, ROWS)
+    for task in prange(tasks):
+        n0, n1 = task * N // tasks, (task + 1) * N // tasks
+        hidden = np.empty((n1 - n0, F), gate.dtype)
+        gemm(blas, gate[n0:n1], x[n0:n1], w_gate, False, True, False)
+        add_bias(gate, b_gate, n0, n1, 0, F)
+        gemm(blas, up[n0:n1], x[n0:n1], w_up, False, True, False)
+        add_bias(up, b_up, n0, n1, 0, F)
+        _gate(hidden, gate[n0:n1], up[n0:n1], activation)
+        gemm(blas, y[n0:n1], hidden, w_down, False, True, False)
+        add_bias(y, b_down, n0, n1, 0, y.shape[1])
+
+
+@blas_kernel
+def _gated_feed_forward_backward(
+    blas, dx, dw_gate, db_gate, dw_up, db_up, dw_down, db_down, dgate, dup, hidden, dy, x, w_gate, w_up, w_down, gate,
+    up, activation,
+):  # fmt: skip
+    """db_gate, db_up (blocks of rows, F), db_down (blocks of rows, E): the bias gradients of each block, or nothing"""
+    N = dy.shape[0]
+    tasks = blocks(N, ROWS)
+    for task in prange(tasks):
+        n0, n1 = task * N // tasks, (task + 1) * N // tasks
+        gemm(blas, dup[n0:n1], dy[n0:n1], w_down, False, False, False)
+        _gate_backward(hidden[n0:n1], dgate[n0:n1], dup[n0:n1], gate[n0:n1], up[n0:n1], activation)
+        gemm(blas, dx[n0:n1], dgate[n0:n1], w_gate, False, False, False)
+        gemm(blas, dx[n0:n1], dup[n0:n1], w_up, False, False, True)
+        if db_gate.size:
+            add_rows(db_gate[task], dgate, n0, n1)
+        if db_up.size:
+            add_rows(db_up[task], dup, n0, n1)
+        if db_down.size:
+            add_rows(db_down[task], dy, n0, n1)
+    wide, narrow = blocks(dw_gate.shape[0], WEIGHT_ROWS), blocks(dw_down.shape[0], WEIGHT_ROWS)
+    for task in prange(2 * wide + narrow):
+        if task < wide:
+            weight_block(blas, dw_gate, dgate, x, task, wide)
+        elif task < 2 * wide:
+            weight_block(blas, dw_up, dup, x, task - wide, wide)
+        else:
+            weight_block(blas, dw_down, dy, hidden, task - 2 * wide, narrow)
+
+
+def gated_feed_forward(x, w_gate, b_gate, w_up, b_up, w_down, b_down, activation):
+    """gate = x w_gateᵀ + b_gate;  up = x w_upᵀ + b_up;  y = (activation(gate) · up) w_downᵀ + b_down
+
+    x (N, C); w_gate, w_up (F, C); b_gate, b_up (F) or None; w_down (E, F); b_down (E) or None
+    → y (N, E), gate (N, F), up (N, F), which backward needs"""
+    x, w_gate, w_up, w_down = (contiguous(a) for a in (x, w_gate, w_up, w_down))
+    b_gate, b_up, b_down = (np.empty(0, x.dtype) if b is None else contiguous(b) for b in (b_gate, b_up, b_down))
+    if len(x) <= FEW:
+        gate, up = product(x, w_gate, b_gate), product(x, w_up, b_up)
+        hidden = np.empty_like(gate)
+        _gate(hidden, gate, up, CODES[activation])
+        return product(hidden, w_down, b_down), gate, up
+    y = np.empty((len(x), len(w_down)), x.dtype)
+    gate, up = (np.empty((len(x), len(w_gate)), x.dtype) for _ in range(2))
+    _gated_feed_forward(y, gate, up, x, w_gate, b_gate, w_up, b_up, w_down, b_down, CODES[activation])
+    return y, gate, up
+
+
+def gated_feed_forward_backward(dy, x, w_gate, w_up, w_down, gate, up, activation, with_b_gate, with_b_up, with_b_down):
+    """dhidden = dy w_down;  dup = dhidden · activation(gate);  dgate = dhidden · up · activation'(gate);  then as for
+    three linear layers, of which two share their input. dy (N, E)"""
+    dy, x, w_gate, w_up, w_down, gate, up = (contiguous(a) for a in (dy, x, w_gate, w_up, w_down, gate, up))
+    dx, dw_gate, dw_up, dw_down = (np.empty_like(a) for a in (x, w_gate, w_up, w_down))
+    dgate, dup, hidden = (np.empty_like(gate) for _ in range(3))
+    tasks = -(-len(dy) // ROWS)
+    wanted = (with_b_gate, len(w_gate)), (with_b_up, len(w_up)), (with_b_down, len(w_down))
+    sums = db_gate, db_up, db_down = [np.empty((tasks if wish else 0, width), dy.dtype) for wish, width in wanted]
+    _gated_feed_forward_backward(
+        dx, dw_gate, db_gate, dw_up, db_up, dw_down, db_down, dgate, dup, hidden, dy, x, w_gate, w_up, w_down, gate,
+        up, CODES[activation],
+    )  # fmt: skip
+    db_gate, db_up, db_down = (parts.sum(axis=0) if len(parts) else None for parts in sums)
+    return dx, dw_gate, db_gate, dw_up, db_up, dw_down, db_down
