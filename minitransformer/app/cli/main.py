@@ -5,6 +5,7 @@ What a user can get wrong ends in one line on stderr and exit code 2. Ctrl-C end
 
 import argparse
 import importlib
+import importlib.util
 import io
 import os
 import sys
@@ -55,8 +56,18 @@ class _Parser(argparse.ArgumentParser):
 
 
 def added_commands() -> dict[str, EntryPoint]:
-    """Commands of other packages, by name."""
+    """Commands of other packages, by name; those whose package is not installed are not there."""
+    return {name: entry for name, entry in _declared_commands().items() if _missing_package(entry) is None}
+
+
+def _declared_commands() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in sorted(entry_points(group="minitransformer.commands"))}
+
+
+def _missing_package(entry: EntryPoint) -> str | None:
+    """The package that is missing for this command, or None."""
+    package = entry.module.partition(".")[0]
+    return package if importlib.util.find_spec(package) is None else None
 
 
 def command_named(name: str) -> Command:
@@ -99,6 +110,11 @@ def main(
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     name = arguments[0] if arguments else "--help"
     if name not in COMMANDS and name not in added_commands():
+        if name in _declared_commands():
+            package = _missing_package(_declared_commands()[name])
+            print(f"{program} {name}: this command comes with a clone of the project, whose folder {package} is not part "
+                  f"of an installed package; install from a clone: pip install --editable .", file=sys.stderr)  # fmt: skip
+            return 2
         _overview(program).parse_args(arguments[:1] or ["--help"])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
