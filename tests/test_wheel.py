@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 WITHOUT_CLONE = """
 import sys
 sys.meta_path = [finder for finder in sys.meta_path if "editable" not in repr(finder).lower()]
-sys.path = [path for path in sys.path if path not in ("", {root!r})]
+sys.path = [path for path in sys.path if path not in ("", {root!r}) and "editable" not in path]
 from minitransformer.app.cli.main import main
 import minitransformer
 assert minitransformer.__file__.startswith({installed!r}), minitransformer.__file__
@@ -43,7 +43,7 @@ def run(installed, *arguments):
     code = WITHOUT_CLONE.format(root=str(ROOT), installed=str(installed), arguments=list(arguments))
     environment = os.environ | {"PYTHONPATH": str(installed), "MINITRANSFORMER_BACKEND": "numpy"}
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, cwd=installed, env=environment, capture_output=True, text=True)
+    return subprocess.run(command, cwd=installed, env=environment, capture_output=True, text=True, timeout=100)
 
 
 @pytest.mark.slow

@@ -112,8 +112,11 @@ def main(
     if name not in COMMANDS and name not in added_commands():
         if name in _declared_commands():
             package = _missing_package(_declared_commands()[name])
-            print(f"{program} {name}: this command comes with a clone of the project, whose folder {package} is not part "
-                  f"of an installed package; install from a clone: pip install --editable .", file=sys.stderr)  # fmt: skip
+            print(
+                f"{program} {name}: this command comes with a clone of the project: an installed package does not have "
+                f"the folder {package!r}; install from a clone with pip install --editable .",
+                file=sys.stderr,
+            )
             return 2
         _overview(program).parse_args(arguments[:1] or ["--help"])
     for stream in (sys.stdout, sys.stderr):
