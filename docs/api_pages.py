@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import api_examples as examples
+from cells import unwrapped
 
 import autograd
 import autograd.functional
@@ -125,7 +126,7 @@ def part_page(part: Part) -> str:
         output = run(example)
         parts += [f"## {name}", f"````{{code-block}} python\n:class: signature\n\n{name}{signature(value)}\n````"]
         if text := documentation(value):
-            parts.append(f"````{{code-block}} text\n:class: idea\n\n{text}\n````")
+            parts.append(f"````{{code-block}} text\n:class: idea\n\n{unwrapped(text)}\n````")
         parts.append(f"````{{code-block}} python\n\n{example}\n````")
         if output:
             parts.append(f"````{{code-block}} text\n:class: output\n\n{output}\n````")

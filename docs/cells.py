@@ -5,6 +5,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+FULL = 85  # a line of prose that is longer was broken only because it was full
 PLUMBING = "Plumbing: imports and helpers, which need not be read"
 
 
@@ -81,6 +82,21 @@ def verdict(claim: dict[str, Any]) -> str:
 def plain(text: str) -> str:
     """Text that Markdown must not interpret: every mark of punctuation is escaped, and lines are joined."""
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
+
+
+def unwrapped(text: str) -> str:
+    """Prose of a docstring with each paragraph in one line: a browser breaks it where it must. Lines that are indented,
+    in columns, or end early on purpose, stay."""
+    lines: list[str] = []
+    before = ""
+    for line in text.splitlines():
+        in_columns = line.startswith(" ") or before.startswith(" ") or re.search(r"^\S+(?: \S+)? {2,}\S", line)
+        if len(before) > FULL and line.strip() and not in_columns:
+            lines[-1] += " " + line
+        else:
+            lines.append(line)
+        before = line
+    return "\n".join(lines)
 
 
 def _folded(summary: str, items: list[str]) -> str:

@@ -6,7 +6,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 import alignment
-from cells import plain
+from cells import plain, unwrapped
 
 from kernels.contract import CONTRACT
 
@@ -164,7 +164,7 @@ def _row(cells: list[str]) -> str:
 
 
 def _idea(text: str) -> str:
-    return f"````{{code-block}} text\n:class: idea\n\n{text}\n````" if text else ""
+    return f"````{{code-block}} text\n:class: idea\n\n{unwrapped(text)}\n````" if text else ""
 
 
 def _blocks(root: Path, pieces: Iterable[alignment.Piece]) -> str:
