@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help lessons book figures test test-slow test-oracles test-models test-browser check format clean
+.PHONY: help lessons book figures test test-slow test-hostile test-oracles test-models test-browser check format \
+	clean
 
 help:
 	@echo "make lessons       runs every lesson and prints the verdicts"
@@ -13,7 +14,8 @@ help:
 	@echo "make figures       every figure of the lessons with its caption, for slides: build/figures.zip"
 	@echo "make test          the test suite"
 	@echo "make test-slow     the tests that take minutes: whole lessons, mutation scores, every access checked"
-	@echo "make test-oracles  the tests against PyTorch, and the CUDA files against NVIDIA's compiler (no GPU needed)"
+	@echo "make test-hostile  attacks: mutated files, failing disks, random command lines, graphs and signals (minutes)"
+	@echo "make test-oracles  the tests against PyTorch and others, and the CUDA files against NVIDIA's compiler (no GPU needed)"
 	@echo "make test-models   the tests with real models from \$$MINITRANSFORMER_MODELS"
 	@echo "make test-browser  opens every page of the book in Chromium"
 	@echo "make check         lint, format and types"
@@ -34,7 +36,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.oracles: $(VENV)/.installed
 	@echo "installing PyTorch, NVIDIA's compiler and others as oracles ..."
-	@$(PIP) torch==2.13.0 tokenizers==0.23.3 gguf==0.19.0 'cupy-cuda13x==14.2.0; sys_platform == "linux"' \
+	@$(PIP) torch==2.13.0 tokenizers==0.23.3 transformers==5.23.0 gguf==0.19.0 'cupy-cuda13x==14.2.0; sys_platform == "linux"' \
 		'nvidia-cuda-nvrtc==13.4.92; sys_platform == "linux"'
 	@touch $@
 
@@ -68,8 +70,13 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 test: $(VENV)/.installed
 	@$(PYTEST)
 
-test-slow: $(VENV)/.installed
+# With the packages of the book, which run lessons as notebooks.
+test-slow: $(VENV)/.book
 	@$(PYTEST) -m slow
+
+# Seeded: the same attacks each time; MINITRANSFORMER_HOSTILE_SEED=N makes others.
+test-hostile: $(VENV)/.oracles
+	@$(PYTEST) -m hostile
 
 test-oracles: $(VENV)/.oracles
 	@$(PYTEST) -m 'oracle and not models'

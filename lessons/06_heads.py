@@ -43,9 +43,9 @@ print(f"three words of width 8\n{words}\n\nhead 1\n{heads[0]}\n\nhead 2\n{heads[
 
 # %% [markdown]
 # Queries, keys and values are cut in this way, and each head does attention for itself. In the end the results are put
-# side by side again, and a last matrix mixes them. So each head has *its own weights for every pair of words*. Here is
-# a layer of the engine with random matrices, on four words. First with one head, then with two: read a row as "where
-# does this word look?".
+# side by side again, and a last matrix mixes them. So each head has *its own attention weight for every pair of words*.
+# Here is a layer of the engine with random matrices, on four words. First with one head, then with two: read a row as
+# "where does this word look?".
 
 # %%
 sentence = "the", "cat", "sat", "down"
@@ -69,9 +69,8 @@ rows = []
 for number in (1, 2, 4, 8, 16, 48):
     layer, x = evidence.layer_and_input(d=48, heads=number, n=20)
     work = evidence.work(evidence.written_out(layer, x))
-    rows.append(
-        [number, *(f"{n:,}" for n in (layer.num_parameters(), work["linear"] + work["matmul"], work["softmax"]))]
-    )
+    counts = layer.num_parameters(), work["linear"] + work["matmul"], work["softmax"]
+    rows.append([number, *(f"{count:,}" for count in counts)])
 print(table(("heads", "weights", "operations in products", "in the softmax"), rows, right=range(4)))
 
 # %% [markdown]
@@ -93,8 +92,8 @@ lesson.show(figure, "work", "The products do not change with the number of heads
 # **What would refute it:** a weight more or less, or an operation more or less, for some $h$ that divides $d$.
 #
 # **Experiment.** Build the layer for every $h$ that divides $d$, and count its weights. Then run it twice: as it is,
-# with attention in one fused kernel, and written out in products and a softmax, so that the parts can be counted apart.
-# Both must give the same numbers.
+# where one *fused* function does all of attention at once, and written out in products and a softmax, so that the parts
+# can be counted apart. Both must give the same numbers.
 
 
 # %%
@@ -120,10 +119,7 @@ def heads_free(trial):
     for name in ("linear", "matmul"):
         check_all(lambda d, h, name=name: apart[d, h][name] == apart[d, 1][name],
                   f"layers do as many {name} operations as with one head")  # fmt: skip
-    check_all(
-        lambda d, h: fused[d, h]["linear"] == apart[d, h]["linear"],
-        "fused layers do as many linear ones as those written out",
-    )
+    check_all(lambda d, h: fused[d, h]["linear"] == apart[d, h]["linear"], "fused layers do as many, too")
     check_all(lambda d, h: apart[d, h]["softmax"] == h * apart[d, 1]["softmax"],
               "layers do h times the softmax work of one head")  # fmt: skip
     check_all(lambda d, h: fused[d, h]["attention"] - fused[d, 1]["attention"] == (h - 1) * (4 * n * n + 2 * n),
@@ -137,8 +133,8 @@ def heads_free(trial):
 #
 # ## A task for two eyes
 #
-# Now to what heads *buy*. Six boxes with addresses 0 to 5 hold a coin each, heads or tails, 0 or 1. A question names
-# two addresses; the coins in both are to be told, in this order.
+# Now to what heads *buy*. Six boxes with addresses 0 to 5 hold a coin each, which shows 0 or 1. A question names two
+# addresses; the coins in both are to be told, in this order.
 
 # %%
 boxes, (a, b) = ROWS[37], (FIRST[18], SECOND[18])
@@ -163,9 +159,10 @@ for p in (1.0, 0.7, 0.5, 0.3):
     print(f"p_a = {p:.1f}: {order}; right at best: {first} of 4 first coins, {second} of 4 second coins")
 
 # %% [markdown]
-# Seven of eight, never all. With $p_a > p_b$ the order along the line is 00, 01, 10, 11: the first coin reads 0 0 1 1,
-# and one cut is enough; the second reads 0 1 0 1, and no single cut will do. With $p_a < p_b$ it is the other way
-# round. **A single head has to choose whom it serves.** Two heads need no such choice: one brings $a$, the other $b$.
+# Seven of eight at best, never all. With $p_a > p_b$ the order along the line is 00, 01, 10, 11: the first coin reads 0
+# 0 1 1, and one cut is enough; the second reads 0 1 0 1, and no single cut will do. With $p_a < p_b$ it is the other
+# way round. **A single head has to choose whom it serves.** Two heads need no such choice: one brings $a$, the other
+# $b$.
 #
 # Let us train both kinds, with the same width 16 and the same number of weights: 1 × 16 columns, or 2 × 8.
 
@@ -196,10 +193,10 @@ lesson.show(
 # To put this on trial we need more than "one head did not learn it in 200 steps". The argument with the cut gives it.
 # Say $p_b \le p_a$, so that the second coin is in trouble, and let $g$ be its score of "1" against "0". An answer with
 # score $x$ on the right side costs $\ell(x) = \log(1 + e^{-x})$. The score is linear along the line. If it rises, the
-# case 01 (wants "1") lies left of 10 (wants "0"), and the two cost $\ell(g_{01}) + \ell(-g_{10}) \ge \ell(x) + \ell(-x)
-# \ge 2 \log 2$. If it falls, the same holds for 11 and 00. So the eight answers of the four cases cost at least
-# $2 \log 2$ together, **$\tfrac14 \log 2 \approx 0.173$ an answer, and never are all eight right**. Nothing was assumed
-# about width, weights or training.
+# case 01 (wants "1") lies left of 10 (wants "0"), so $g_{01} \le g_{10}$; as $\ell$ falls, the two cost
+# $\ell(g_{01}) + \ell(-g_{10}) \ge \ell(x) + \ell(-x) \ge 2 \log 2$. If it falls, the same holds for 11 and 00. So the
+# eight answers of the four cases cost at least $2 \log 2$ together, **$\tfrac14 \log 2 \approx 0.173$ an answer, and
+# never are all eight right**. Nothing was assumed about width, weights or training.
 #
 # **What would refute it:** one head that does better in a single group of four cases, or two heads that do not get
 # below the bound.

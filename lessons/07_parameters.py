@@ -74,6 +74,8 @@ lesson.show(figure, "shares", "Three models, and what their size consists of.")
 # large model of 2017 (it comes at the end) the layers are most of it, and it has no head of its own: one table serves
 # for everything.
 #
+# The first student's answer is exact:
+#
 # **Claim.** The language model has $10{,}000{,}200 + 4 \times 242{,}000 + 10{,}050{,}201 = 21{,}018{,}401$ parameters,
 # the classifier $10{,}968{,}602$.
 #
@@ -133,8 +135,6 @@ print(f"the lab's classifier:     {formula(V=50_001, n=200, L=4, outputs=2):,}")
 #
 # **Predict:** is it right for *every* choice of sizes? Which size of a transformer has no letter in it? (There are two.
 # One of them does not matter.)
-#
-# A formula that fits two models may still be wrong. Two points determine many curves.
 #
 # **Claim.** The formula holds for the language model, and with $C$ classes in place of $V$ outputs for the classifier.
 #
@@ -323,8 +323,8 @@ def params_base(trial):
 # And "nearly impossible" is a statement about a machine and a batch, not about the model. Does it fit into memory? A
 # weight takes 4 bytes, its gradient another 4, and Adam keeps two averages for each: 16 bytes, times 63 million is one
 # gigabyte. Any laptop has that. Is it slow? A step on a small batch takes seconds on two cores. What nobody can wait
-# for here are 100,000 steps on the paper's batch, 200 times as large. That needs a machine some thousand times as fast;
-# the authors had one, and it took them twelve hours.
+# for here are 100,000 steps on the paper's batch, 200 times as large. That needs a machine some two thousand times as
+# fast; the authors had one, and it took them twelve hours.
 #
 # ## Questions to think about
 #

@@ -293,8 +293,8 @@ def intensity(trial):
 
 # %% [markdown]
 # By steps, attention stays below 11 operations a byte however long the text is. In one kernel it doubles with the
-# length. Nothing is approximated and hardly an operation is saved: only bytes are. That moves the dot to the right, to
-# where the arithmetic is the limit, and arithmetic is what processors are good at.
+# length. Nothing is approximated and hardly an operation is saved: only bytes are. That moves the dot to the right,
+# away from the slope where memory is the limit, and further with every word: arithmetic is what processors are good at.
 #
 # One question is open. Softmax divides by a sum over *all* scores of a row. How can a kernel use a score and forget it
 # before it has seen the others? That is the next lesson.

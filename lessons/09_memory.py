@@ -250,8 +250,8 @@ def attention_memory(trial):
 print(evidence.ladder(tiled_attention))
 
 # %% [markdown]
-# Tiles by themselves save memory, but a loop in Python is slow. Compiled, they save time as well, because what is done
-# to a tile happens while it is still in the cache.
+# Tiles by themselves save memory (whether a loop in Python is slow depends on the machine). Compiled, they save time,
+# because what is done to a tile happens while it is still in the cache.
 #
 # ## The head that never sees its logits
 #

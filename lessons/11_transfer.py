@@ -64,7 +64,7 @@ print(f"\n{diary.size():,} different entries; best possible accuracy {CEILING:.0
 lm = evidence.pretrain(evidence.encoded(diary.sample(32 * (1500 if lesson.full else 800), seed=1)))
 beginnings = "plot superb , style", "plot boring , style", "plot not superb , style", "plot not boring , style"
 figure = figures.expected({text: evidence.good_and_bad(lm, text) for text in beginnings})
-lesson.show(figure, "expected", "The model has found out that opinions agree, and that `not` turns them.")
+lesson.show(figure, "expected", 'The model has found out that opinions agree, and that "not" turns them.')
 
 # %% [markdown]
 # Nobody told it what praise is. But to predict words well, it had to find out which words go together, and what "not"

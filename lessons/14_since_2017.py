@@ -297,8 +297,8 @@ def norm_place(trial):
 # sum lets gradients pass, wherever the norm stands. The difference is at the *top*. With the norm after, the
 # last layer gets a gradient of full size however deep the model is; with the norm before, the vector grows
 # with every layer that adds to it, the last norm divides by its length, and the gradient falls with the
-# depth. That is what Xiong and others (2020) computed, and why the 2017 model needs a warm-up of its learning
-# rate: large first steps, in the wrong place.
+# depth. That is what Xiong and others (2020) computed; they see in it the reason why the model of 2017 needs a
+# warm-up of its learning rate.
 #
 # **Fine print.** The bound for scores is derived in `lessons/evidence/since_2017.py`. Gradients are those of
 # `linear1`, width 64, geometric mean over two seeds (six with `--full`). We also tried width 32, and weights

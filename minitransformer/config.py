@@ -75,7 +75,7 @@ class Config:
         flags="--activation",
     )  # fmt: skip
     positions: str = _choice("sinusoidal", "how words know their place", among=POSITIONS, flags="--positions")
-    rotary_base: float = _choice(10000.0, "of rotary positions: the slowest pair's wavelength", flags="--rotary-base")
+    rotary_base: float = _choice(10000.0, "of rotary positions: the larger, the slower", flags="--rotary-base")
     n_kv_heads: int | None = _choice(
         None, "G: heads of keys and values, each for H/G of the heads (default: as many)", flags="--n-kv-heads"
     )
@@ -88,6 +88,9 @@ class Config:
         False, "the head uses the words' embedding as its weight",
         "LanguageModel", "Bert", "Translator", flags="--tie-weights",
     )  # fmt: skip
+    deep_heads: bool = _choice(
+        False, "a dense layer below each head, as BERT was published", "Bert", flags="--deep-heads"
+    )
     share_embedding: bool = _choice(
         False, "one embedding for both languages, of one vocabulary", "Translator", flags="--share-embedding"
     )

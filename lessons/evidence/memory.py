@@ -13,7 +13,7 @@ import kernels
 from autograd import Tensor
 from kernels import Dropout, Mask
 from kernels.cpu import linear_cross_entropy as head
-from kernels.cpu.attention import BLOCK, SHARES
+from kernels.cpu.attention import BLOCK, TASKS
 from lessons.measuring import peak_bytes, shortest
 from minitransformer.app.tables import table
 
@@ -117,8 +117,8 @@ def forward_and_backward(backend, T: int, D: int = 64) -> Callable:
 
 def predicted_bytes(T: int, D: int = 64) -> int:
     """out, dk, dv, lse; dq in as many parts as there are shares, and their sum. Up to T = 1,024 the number of shares
-    grows with the length; from there on it is SHARES."""
-    shares = min(SHARES, -(-T // BLOCK))
+    grows with the length; from there on it is TASKS."""
+    shares = min(TASKS, -(-T // BLOCK))
     return 4 * (T * D * (3 + shares + (shares > 1)) + T)
 
 

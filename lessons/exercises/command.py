@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,7 @@ from lessons.exercises.sandbox import Sandbox
 from minitransformer.app.cli.main import add_backend
 from minitransformer.app.cli.namespace import options_of
 from minitransformer.app.tables import table
-from minitransformer.errors import FileError, UserError, system_error
+from minitransformer.errors import FileError, UserError, one_line, system_error
 
 SUMMARY = "exercises that follow the lessons, with a judge that explains"
 LEVELS = {1: "easy", 2: "medium", 3: "hard"}
@@ -134,6 +135,8 @@ def check(options: Options, among: list[Exercise]) -> int:
     except OSError as error:
         raise system_error(path, "cannot be read", error, FileError) from None
     progress = Progress(Path(options.folder))
+    if exercise.kind != "python":
+        print(f"judging {path} (a compiler takes part: some seconds) ...", file=sys.stderr, flush=True)
     with Sandbox() as sandbox:
         verdict = Judge(sandbox).judge(exercise, source)
     if verdict.kind != "not begun":
@@ -151,12 +154,16 @@ def report(exercise: Exercise, verdict: Verdict, hints: int = 0) -> str:
         lines = [f"{exercise.name}: right, on all {verdict.of} inputs."]
     else:
         lines = [f"{exercise.name}: not yet right: {verdict.kind} ({verdict.right} of {verdict.of} inputs pass)", ""]
-        lines += [f"  {line}" for line in verdict.text.splitlines()]
+        for line in verdict.text.splitlines():  # arrays and code stay as they are, sentences are wrapped
+            sentence = len(line) > width - 2 and not line.startswith((" ", "expected", "got", "line "))
+            lines += (
+                textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="  ") if sentence else [f"  {line}"]
+            )
         if verdict.mistake:
             lines += ["", *textwrap.wrap(verdict.mistake, width, initial_indent="  → ", subsequent_indent="    ")]
     if verdict.printed.strip():
         printed = verdict.printed.rstrip().splitlines()[:12]
-        lines += ["", "  your program printed:", *(f"    {line}" for line in printed)]
+        lines += ["", "  your program printed:", *(f"    {one_line(line, width)}" for line in printed)]
     if not verdict.passed and hints < len(exercise.hints):
         lines += ["", f"a hint: minitransformer exercise hint {exercise.name}"]
     return "\n".join(lines)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from minitransformer.errors import excerpt
+
 # Relative to the largest entry. In float64 another order of summation changes some 1e-15, a wrong formula far more than
 # 1e-9; float32 (CUDA) has seven digits, of which a sum over some hundred numbers costs one or two.
 TOLERANCE = {"python": 1e-9, "numba": 1e-9, "cuda": 2e-5}
@@ -29,7 +31,11 @@ class Difference:
             return [f"expected  {describe(self.expected)}", f"got       {describe(self.got)}"]
         if self.what == "shape":
             shapes = [str(np.shape(one)) for one in (self.expected, self.got)]
-            return [f"expected  {self.name} of shape {shapes[0]}", f"got       shape {shapes[1]}"]
+            lines = [f"expected  {self.name} of shape {shapes[0]}", f"got       shape {shapes[1]}"]
+            for n, one in enumerate((self.expected, self.got)):
+                if np.size(one) <= SHOWN:
+                    lines[n] += f": {' '.join(show(one).split())}"
+            return lines
         shown = []
         if 1 < np.size(self.expected) <= SHOWN:
             label = max(len("expected"), len("got"))
@@ -115,7 +121,7 @@ def describe(value: Any) -> str:
         return f"a dictionary with {', '.join(map(repr, value)) or 'nothing'}"
     if isinstance(value, np.ndarray):
         return f"{'an array of shape ' + str(value.shape) if value.ndim else 'a number'}"
-    return "None (is there a return?)" if value is None else repr(value)
+    return "None (is there a return?)" if value is None else excerpt(value)
 
 
 def indented(label: str, text: str) -> list[str]:

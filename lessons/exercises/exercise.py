@@ -14,10 +14,10 @@ and, where needed,
     TOLERANCE                         instead of that of compare.py, relative to the largest entry
     RESULTS                           names of the results, when there are several
     KIND                              "python" (if not given), "numba" or "cuda"
-    MEGABYTES                         memory that an answer may have
     ALLOWED                           packages that answers may import beside NumPy
     FORBIDDEN                         functions that are the task itself, and must not be called
-    launch(*arguments), demands(...)  for CUDA: how the kernel is started, and what else is asked of it
+    launch(*arguments)                for CUDA: how the kernel is started
+    demands(case, counters)           for CUDA and Numba: what else is asked, as a sentence on what is wrong, or None
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from types import ModuleType
 from typing import Any
 
 from lessons.exercises.compare import TOLERANCE
-from lessons.exercises.sandbox import MEGABYTES
 from minitransformer.errors import FileError
 
 KINDS = {"python": ".py", "numba": ".py", "cuda": ".cu"}
@@ -121,7 +120,6 @@ class Exercise:
     results: Sequence[str] = ()
     allowed: Sequence[str] = ()
     tolerance: float = 0.0
-    megabytes: int = MEGABYTES
     forbidden: Sequence[str] = ()
     forward: Callable[..., Any] | None = None
     launch: Callable[..., Launch] | None = None
@@ -179,7 +177,7 @@ def read_exercise(path: Path) -> Exercise:
     forward = getattr(module, "forward", None)
     # what a file may leave out, and what holds then
     options = {
-        "lesson": "", "level": 1, "minutes": 10, "results": (), "allowed": (), "forbidden": (), "megabytes": MEGABYTES,
+        "lesson": "", "level": 1, "minutes": 10, "results": (), "allowed": (), "forbidden": (),
         "tolerance": TOLERANCE[kind],
     }  # fmt: skip
     return Exercise(

@@ -27,6 +27,7 @@ class Watch:
         self.writers: dict[tuple[int, int], tuple[int, int]] = {}  # (array, element) → (iteration, line)
         self.readers: dict[tuple[int, int], tuple[int, int]] = {}
         self.names: dict[int, str] = {}
+        self.largest = 0  # entries of the largest array that was made
         self.kept: list[Any] = []  # arrays stay alive, so that no two have the same id
 
     def watched(self, value: Any) -> Any:
@@ -50,6 +51,11 @@ class Watch:
                 yield i
         finally:
             self.iteration = None
+
+    def made(self, array: Any) -> Any:
+        """Takes note of the size of an array that the answer has made."""
+        self.largest = max(self.largest, int(np.size(array)))
+        return array
 
     def touch(self, array: "Watched", ids: Any, writes: bool) -> None:
         if self.iteration is None or self.race:
@@ -92,10 +98,11 @@ class Watch:
     def running(self) -> Iterator[None]:
         """Arrays made outside a prange are shared by its iterations, so they are watched too."""
         originals = {name: getattr(np, name) for name in MAKERS}
+        self.largest = 0
 
         def maker(name: str):
             def make(*arguments: Any, **options: Any):
-                made = originals[name](*map(_bare, arguments), **options)
+                made = self.made(originals[name](*map(_bare, arguments), **options))
                 return self.watched(_bare(made)) if self.iteration is None else _bare(made)
 
             return make
@@ -148,6 +155,7 @@ class Watched(np.ndarray):
                     value.watch.touch(value, value.ids, writes=True)
             options["out"] = tuple(_bare(value) for value in out)
         result = getattr(ufunc, method)(*(_bare(value) for value in inputs), **options)
+        self.watch.made(result) if self.watch else None
         return out[0] if out is not None and len(out) == 1 else result
 
     def __array_function__(self, function, types, arguments, options):
@@ -155,7 +163,8 @@ class Watched(np.ndarray):
             if isinstance(value, Watched) and value.ids is not None:
                 value.watch.touch(value, value.ids, writes=False)
         bare = {key: _bare(value) for key, value in options.items()}
-        return function(*(_bare_all(value) for value in arguments), **bare)
+        result = function(*(_bare_all(value) for value in arguments), **bare)
+        return self.watch.made(result) if self.watch and isinstance(result, np.ndarray) else result
 
     def fill(self, value):
         self[...] = value

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lessons.exercises.values import decoded
@@ -87,9 +87,8 @@ class Sandbox:
         answers = []
         for line in text.splitlines():
             try:
-                fields = json.loads(line)
-                answers.append(Answer(**{**fields, "result": decoded(fields.get("result"))}))
-            except (ValueError, TypeError):
+                answers.append(_answer(json.loads(line)))
+            except (ValueError, TypeError, RecursionError):
                 return Outcome(answers, "crash", "it wrote into the pipe that carries the results")
         if end == "time":
             return Outcome(answers, "time", f"no result within {seconds} seconds of computing")
@@ -114,6 +113,17 @@ class Sandbox:
             raise EOFError
         # The worker itself wrote this, not the student's process, whose text stays bytes until it is read as JSON.
         return pickle.loads(worker.stdout.read(struct.unpack("<Q", header)[0]))
+
+
+def _answer(said: Any) -> Answer:
+    """One line of what the child wrote; ValueError unless every field is what it should be."""
+    if not isinstance(said, dict):
+        raise ValueError("no fields")
+    kinds = {name: type(value) for name, value in asdict(Answer()).items() if name != "result"}
+    for name, value in said.items():
+        if name != "result" and type(value) is not kinds.get(name):
+            raise ValueError(f"{name} is no {kinds.get(name)}")
+    return Answer(**{**said, "result": decoded(said.get("result"))})
 
 
 def _signal(number: int) -> str:

@@ -1,7 +1,10 @@
 """The figures of lesson 8: how many last digits the tiers differ by, operations per byte, and the roof over kernels."""
 
+import itertools
+
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.text import Text
 
 from lessons.harness import style
 
@@ -74,24 +77,25 @@ def _note(across, up):
 
 
 def _label(figure, axes, places, line):
-    """Writes a name beside each point, on the side where it meets no point, no other text and not the line."""
+    """Writes a name near each point, where it meets no point, no other text and not the line; a thin stroke leads to it
+    where that is some way off."""
     figure.canvas.draw()
+    renderer = figure.canvas.get_renderer()
     dots = axes.transData.transform([*((x, y) for _, x, y in places), *line])
     taken = [text.get_window_extent() for text in axes.texts]
-    sides = [(10, 0, "left", "center"), (-10, 0, "right", "center"), (0, 9, "center", "bottom")]
-    sides += [(0, -9, "center", "top"), (8, 9, "left", "bottom"), (8, -9, "left", "top")]
+    directions = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)]
     for name, x, y in places:
-        for right, up, across, along in sides:
-            options = {"textcoords": "offset points", "ha": across, "va": along, "fontsize": 9.5}
-            text = axes.annotate(name, (x, y), (right, up), **options)
-            box = text.get_window_extent()
-            inside = axes.bbox.x0 < box.x0 and box.x1 < axes.bbox.x1
-            if (
-                inside
-                and not any(box.overlaps(other) for other in taken)
-                and not any(box.contains(*dot) for dot in dots)
-            ):
+        for far, (right, up) in itertools.product((10, 22, 36, 52), directions):
+            across, along = ("right", "center", "left")[right + 1], ("top", "center", "bottom")[up + 1]
+            stroke = {"arrowstyle": "-", "color": style.GREY, "lw": 0.7} if far > 10 else None
+            options = {"textcoords": "offset points", "ha": across, "va": along, "fontsize": 9.5, "arrowprops": stroke}
+            text = axes.annotate(name, (x, y), (far * right, far * up), **options)
+            text.update_positions(renderer)
+            box = Text.get_window_extent(text)  # of the words alone, without their stroke
+            inside = axes.bbox.x0 < box.x0 and box.x1 < axes.bbox.x1 and axes.bbox.y0 < box.y0 and box.y1 < axes.bbox.y1
+            if inside and not any(map(box.overlaps, taken)) and not any(box.contains(*dot) for dot in dots):
                 break
-            if (right, up) != sides[-1][:2]:
-                text.remove()
+            text.remove()
+        else:
+            axes.add_artist(text)  # a crowd: better upon another than nowhere
         taken.append(box)

@@ -48,7 +48,7 @@ def epochs(curves):
         axes.set(title=f"{n:,} labelled entries", xlabel="epoch (times through the labels)", xticks=steps)
     panels[0].set_ylabel("% right on unseen entries")
     panels[1].text(1, 50.5, "guessing", color=style.GREY, fontsize=9)
-    panels[0].legend(title=f"mean and range of {len(seeds)} runs", loc="lower right")
+    panels[0].legend(title=f"mean and range of {len(seeds)} runs", loc="lower right", bbox_to_anchor=(1, 0.1))
     figure.suptitle("Pretraining helps while labels are few", fontsize=12)
     return figure
 

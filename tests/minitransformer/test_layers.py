@@ -366,8 +366,8 @@ def test_grouped_heads_are_full_heads_with_repeated_keys_and_values(backend):
     assert weight.shape == (8 + 2 * 4, 8)
 
 
-def test_rotary_attention_does_not_know_where_a_text_begins(backend):
-    """Only distances count: the same words three places later, behind others that are not seen, give the same."""
+def test_starts_say_where_the_queries_stand(backend):
+    """Queries that stand at the beginning give what self-attention gives; three places later, something else."""
     layer, x = rotary_attention(), input_of(1, 4, 8, dtype=np.float64)
     plain = layer(x).numpy()
     moved = layer(x, x, starts=np.array([0])).numpy()

@@ -82,7 +82,9 @@ WRONG = {
         "x.reshape(B, T, H * D)",
         tell="In join_heads the axes of words and heads must be exchanged before the reshape.",
     ),
-    "no exchange": edit("cut.transpose(0, 2, 1, 3)", "cut", says="shape"),
+    "no exchange": edit(
+        "cut.transpose(0, 2, 1, 3)", "cut", tell="The width is cut, but the axes of words and heads are not exchanged."
+    ),
     "interleaved heads": edit(
         "cut = x.reshape(B, T, n_heads, C // n_heads)",
         "cut = x.reshape(B, T, C // n_heads, n_heads).swapaxes(2, 3)",

@@ -55,7 +55,7 @@ extern "C" __global__ void layer_norm(real* y, const real* x, const real* weight
     for (long long c = lane; c < C; c += WARP) sum += in[c];
     const real mean = warp_sum(sum) / C;
     real squares = 0;
-    for (long long c = lane; c < C; c += WARP) squares += (in[c] - mean) * (in[c] - mean);  // first the mean, then squares
+    for (long long c = lane; c < C; c += WARP) squares += (in[c] - mean) * (in[c] - mean);  // subtract, then square
     const real rstd = 1 / sqrt(warp_sum(squares) / C + eps);
     for (long long c = lane; c < C; c += WARP) y[row * C + c] = (in[c] - mean) * rstd * weight[c] + bias[c];
 }

@@ -12,6 +12,7 @@ from lessons.exercises.judge import Judge
 from lessons.exercises.sandbox import Sandbox
 
 BODY = "def matmul_gradient(dy, x, w):\n    "
+PATCH = 'if str(m)[:16] == "<module \'lessons": m.encoded = lambda *a: None'
 WRITE = "try: os.write(fd, {})\n        except OSError: pass"
 RIGHT = "return dy @ w, dy.T @ x\n"
 
@@ -100,7 +101,7 @@ def test_our_solution_cannot_be_read(verdict):
         "import json; json.dumps = lambda *a, **k: '{\"result\": null}'",
         "import numpy as np; np.allclose = np.array_equal = lambda *a, **k: True",
         "import builtins; builtins.all = lambda *a: True",
-        "import sys; sys.modules['lessons.exercises.worker'].encoded = lambda value, depth=0: None",
+        "import gc\n    for m in gc.get_objects():\n        " + PATCH,
         "import os\n    for fd in range(3, 1000):\n        " + WRITE.format("b'{\"result\": null}\\n'"),
         "import os\n    for fd in range(3, 1000):\n        " + WRITE.format("bytes(100)"),
     ],
@@ -134,3 +135,26 @@ def test_arrays_of_every_kind_come_back_as_they_were(sandbox):
     for given, back in zip(values, outcome.answers[0].result, strict=True):
         if isinstance(given, np.ndarray):
             assert back.dtype == given.dtype and np.array_equal(back, given)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"result": {"array": ["O", [1], "AAAA"]}}',
+        '{"result": {"array": ["<f8", [1000000000], ""]}}',
+        '{"error": 3}',
+        '{"text": ["x"]}',
+        '{"race": 1}',
+        '{"unheard": "of"}',
+        "[]",
+        "[" * 100_000,
+        "\\xff",
+    ],
+)
+def test_what_is_no_answer_is_not_taken_for_one(sandbox, line):
+    """A student who finds the pipe can write what he likes into it; the judge is not to fall over it."""
+    source = (
+        f"import os\ndef f():\n    for fd in range(3, 1000):\n        {WRITE.format(repr((line + chr(10)).encode()))}"
+    )
+    outcome = sandbox.run("python", "f.py", source + "\n", [("f", ())])
+    assert outcome.end == "crash" and "pipe" in outcome.reason

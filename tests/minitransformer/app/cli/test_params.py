@@ -37,6 +37,12 @@ def test_the_papers_base_model(capsys):
     assert "head.weight is source_embedding.weight: counted once" in run("--preset", "base", capsys=capsys)
 
 
+@pytest.mark.parametrize("preset, total", [("gpt2", 124_439_808), ("llama", 134_515_008)])
+def test_known_models_have_as_many_weights_as_published(preset, total):
+    """GPT-2's smallest size, and SmolLM2-135M."""
+    assert build(preset, seed=None).num_parameters() == total
+
+
 @pytest.mark.parametrize("preset, head", [(preset, head) for preset, heads in PRESETS.items() for head in heads])
 def test_parts_add_up_to_the_total(preset, head):
     model = build(preset, head, seed=None)
