@@ -1,4 +1,4 @@
-"""Which pieces of a source file belong to which function: so that the same function of three tiers can stand in one row.
+"""Which pieces of a source file belong to which function, so that the same function of three tiers stands in one row.
 
 A file is cut into its top-level pieces (definitions with the comments above them). A piece belongs to a function if
 only that function needs it, straight or through others; what several need, and imports and constants, is shared."""

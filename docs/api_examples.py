@@ -48,7 +48,7 @@ AUTOGRAD = {
 
 Cube.apply(x).sum().backward()
 x.grad''',
-    "GradcheckError": '''class Wrong(Function):
+    "GradcheckError": """class Wrong(Function):
     def forward(self, x):
         self.save(x)
         return x * x
@@ -56,17 +56,17 @@ x.grad''',
         return dy * self.saved[0]  # the 2 is missing
 
 try: gradcheck(Wrong.apply, Tensor([1.0, 2.0], requires_grad=True, dtype="float64"))
-except GradcheckError as error: print(str(error).splitlines()[0])''',
-    "MissingRule": '''class Half(Function):
+except GradcheckError as error: print(str(error).splitlines()[0])""",
+    "MissingRule": """class Half(Function):
     def forward(self, x):
         return x / 2
 
 try: Half.apply(x).sum().backward()
-except MissingRule as error: print(error)''',
+except MissingRule as error: print(error)""",
     "Tensor": "t = Tensor([1.0, 2.0], requires_grad=True)\n(t * t).sum().backward()\nt.grad  # 2t",
     "draw": 'draw((x * x).sum(), "tape.svg")',
     "functional": "autograd.functional is F\nF.softmax(x).sum(axis=1)",
-    "gradcheck": 'gradcheck(F.softmax, Tensor(np.random.randn(2, 3), requires_grad=True))  # raises if it is wrong',
+    "gradcheck": "gradcheck(F.softmax, Tensor(np.random.randn(2, 3), requires_grad=True))  # raises if it is wrong",
     "manual_seed": "manual_seed(1)\na = randn(3)\nmanual_seed(1)\n(randn(3).numpy() == a.numpy()).all()",
     "no_grad": "with no_grad():\n    y = x * 2\ny.requires_grad",
     "ones": "ones(2, 3).sum().item()",
@@ -141,7 +141,7 @@ FUNCTIONAL = {
     "embedding": "table = randn(10, 4)\nF.embedding(table, [3, 1, 3]).shape",
     "exp": "F.exp(x)",
     "expand": "F.expand(Tensor([[1.0], [2.0]]), (2, 3))",
-    "feed_forward": "F.feed_forward(x, randn(8, 3), zeros(8), randn(5, 8), zeros(5), activation=\"gelu\").shape",
+    "feed_forward": 'F.feed_forward(x, randn(8, 3), zeros(8), randn(5, 8), zeros(5), activation="gelu").shape',
     "gated_feed_forward": "F.gated_feed_forward(x, randn(8, 3), randn(8, 3), randn(5, 8)).shape  # SwiGLU",
     "gelu": "F.gelu(x)",
     "index": "F.index(x, (slice(None), 0))  # x[:, 0]",
@@ -188,13 +188,13 @@ MODELS = {
 MODULE = {
     "DropoutSeeds": "seeds = DropoutSeeds(seed=0)\nseeds.next() != seeds.next()",
     "Init": 'Init(seed=0, dtype="float64").xavier(2, 3).shape',
-    "Module": '''class Gate(Module):
+    "Module": """class Gate(Module):
     def __init__(self, width):
         self.linear = Linear(width, width)
     def forward(self, x):
         return x * F.sigmoid(self.linear(x))
 
-Gate(3)(x).shape''',
+Gate(3)(x).shape""",
     "Module.backend": "model.backend.name",
     "Module.children": "[type(child).__name__ for child in model.children()]",
     "Module.eval": "model.eval().training",

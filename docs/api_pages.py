@@ -86,9 +86,7 @@ def pages() -> dict[str, str]:
 
 
 def index() -> str:
-    rows = "\n".join(
-        f"* - [{part.title}]({part.file}.md)\n  - {part.intro}\n  - {len(part.names())}" for part in PARTS
-    )
+    rows = "\n".join(f"* - [{part.title}]({part.file}.md)\n  - {part.intro}\n  - {len(part.names())}" for part in PARTS)
     entries = "\n".join(part.file for part in PARTS)
     prelude = examples.PRELUDE.strip()
     return f"""# Reference

@@ -36,7 +36,9 @@ def pack(records: list[dict[str, Any]], target: Path) -> int:
     """Writes the zip file; returns how many figures it has."""
     target.parent.mkdir(parents=True, exist_ok=True)
     listed = [(record, file, caption) for record in records for file, caption in figures(record).items()]
-    lines = [f"{file}\n  lesson {record['lesson']}: {record['title']}\n  {caption}\n" for record, file, caption in listed]
+    lines = [
+        f"{file}\n  lesson {record['lesson']}: {record['title']}\n  {caption}\n" for record, file, caption in listed
+    ]
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("figures/CAPTIONS.txt", "\n".join(lines))
         for _, file, _ in listed:

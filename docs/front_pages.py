@@ -135,10 +135,11 @@ def paths(scripts: list[Path]) -> str:
 
 
 def _short_rows(tried: list[dict[str, Any]]) -> str:
-    return "\n".join(
-        f"* - [{plain(claim['statement'])}](#claim-{claim['claim']})\n  - {_word(claim)}\n  - {int(claim['lesson'][:2])}"
-        for claim in tried
-    )
+    rows = []
+    for claim in tried:
+        link, lesson = f"[{plain(claim['statement'])}](#claim-{claim['claim']})", int(claim["lesson"][:2])
+        rows.append(f"* - {link}\n  - {_word(claim)}\n  - {lesson}")
+    return "\n".join(rows)
 
 
 def _word(claim: dict[str, Any]) -> str:

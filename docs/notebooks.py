@@ -20,8 +20,8 @@ def notebook(source: str, name: str) -> dict[str, Any]:
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": made}
 
 
-ABOUT = """*Made from `lessons/{name}.py` of minitransformer. To run it, open it from an environment in which minitransformer
-is installed from a clone: `pip install -e '.[notebook]'`, then `jupyter notebook`.*"""
+ABOUT = """*Made from `lessons/{name}.py` of minitransformer. To run it, open it from an environment in which
+minitransformer is installed from a clone: `pip install -e '.[notebook]'`, then `jupyter notebook`.*"""
 
 
 def _install() -> str:

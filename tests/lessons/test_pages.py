@@ -1,4 +1,4 @@
-"""The pages of the book that are made from sources: kernels in rows, the reference, notebooks, figures, From PyTorch."""
+"""The pages of the book that are made from sources: kernels in rows, the reference, notebooks, figures."""
 
 import re
 import sys
@@ -92,7 +92,9 @@ def test_lessons_and_kernels_lead_to_each_other():
 def test_every_public_name_has_an_example(part):
     names = part.names()
     assert names
-    assert names.keys() - part.examples.keys() == set(), f"docs/api_examples.py has no example for these of {part.title}"
+    assert names.keys() - part.examples.keys() == set(), (
+        f"docs/api_examples.py has no example for these of {part.title}"
+    )
     assert part.examples.keys() - names.keys() == set(), f"docs/api_examples.py: these are not in {part.title}"
     for name, example in part.examples.items():
         assert re.search(rf"\b{name.rpartition('.')[2]}\b", example), f"the example of {name} does not show it"
@@ -121,7 +123,9 @@ def test_from_pytorch_names_what_there_is():
     for _, ours, _ in torch_page.SIDE_BY_SIDE:
         for name in re.findall(r"`((?:autograd|minitransformer|kernels)(?:\.\w+)*)", ours):
             module, _, attribute = name.rpartition(".")
-            found = importlib.util.find_spec(name) if not module else hasattr(importlib.import_module(module), attribute)
+            found = (
+                importlib.util.find_spec(name) if not module else hasattr(importlib.import_module(module), attribute)
+            )
             assert found or importlib.util.find_spec(name), name
     assert "`x.topk`" in torch_page.page()
 
@@ -133,7 +137,12 @@ def test_a_notebook_has_the_cells_of_its_lesson():
     source = '# %% [markdown]\n# # 1. Sky\n\n# %% tags=["plumbing"]\nimport math\n\n# %%\nx = 1\n'
     made = notebooks.notebook(source, "01_sky")
     kinds = [(cell["cell_type"], cell["source"].splitlines()[0]) for cell in made["cells"]]
-    assert kinds[1:] == [("code", '__file__ = "01_sky.py"'), ("markdown", "# 1. Sky"), ("code", "import math"), ("code", "x = 1")]
+    assert kinds[1:] == [
+        ("code", '__file__ = "01_sky.py"'),
+        ("markdown", "# 1. Sky"),
+        ("code", "import math"),
+        ("code", "x = 1"),
+    ]
     assert [cell["metadata"].get("tags") for cell in made["cells"][3:]] == [["plumbing"], None]
     assert len({cell["id"] for cell in made["cells"]}) == len(made["cells"])
 
@@ -198,13 +207,18 @@ def test_the_course_has_a_class_for_each_lesson_and_exercises_that_exist():
         assert f"--break {control}" in script.read_text(encoding="utf-8"), "a control that the lesson itself names"
     known = {one.name for one in catalogue.ours()}
     table = text[text.index("* - [1. ") : text.index("`minitransformer exercise` lists")]
-    named = {name for row in table.split("* - [")[1:] for name in re.findall(r"`([\w-]+)`", row.rpartition("\n  - ")[2])}
+    named = {
+        name for row in table.split("* - [")[1:] for name in re.findall(r"`([\w-]+)`", row.rpartition("\n  - ")[2])
+    }
     assert named and named <= known, named - known
 
 
 def test_links_to_sources_become_their_names():
     text = "see [how](word_sample.py), [there](../../kernels/cpu/gelu.py), [a page](other.md)"
-    assert pages.without_sources(text) == "see how (`word_sample.py`), there (`../../kernels/cpu/gelu.py`), [a page](other.md)"
+    assert (
+        pages.without_sources(text)
+        == "see how (`word_sample.py`), there (`../../kernels/cpu/gelu.py`), [a page](other.md)"
+    )
 
 
 def test_prose_flows_and_columns_stay():
