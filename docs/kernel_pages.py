@@ -1,12 +1,13 @@
 """The kernels as pages of the book: function beside function on three tiers, its formula and its costs on top."""
 
 import ast
+import re
 from collections.abc import Iterable
 from itertools import groupby, pairwise
 from pathlib import Path
 
 import alignment
-from cells import plain, unwrapped
+from cells import folded, plain, unwrapped
 
 from kernels.contract import CONTRACT
 
@@ -96,12 +97,14 @@ def functions_of(root: Path, name: str) -> list[str]:
 def kernel_page(root: Path, name: str, titles: dict[str, str]) -> str:
     functions = functions_of(root, name)
     tiers = [_tier(root, folder, name, functions) for folder, _ in TIERS]
+    ideas = _row([_idea(tier.idea) for tier in tiers])
     parts = [f"---\nhide-toc: true\n---\n# {name}", navigation(root, name)]
     lessons = [lesson for lesson, names in LESSONS.items() if name in names and lesson in titles]
     if lessons:
         links = ", ".join(f"[{plain(titles[lesson])}](../lessons/{lesson}.md)" for lesson in lessons)
         parts.append(f"Explained in: {links}.")
-    parts.append(_row([_idea(tier.idea) for tier in tiers]))
+    parts.append(f"**{plain(first_sentence(tiers[0].idea))}**")
+    parts.append(folded("What each file says about itself: the idea, the care taken, what was tried", [ideas]))
     for function in functions:
         parts += [f"## {function}", *_about(function, tiers[0].rows[function])]
         parts.append(_row([_blocks(root, tier.rows[function]) or _elsewhere(function, tier) for tier in tiers]))
@@ -161,6 +164,10 @@ def _row(cells: list[str]) -> str:
         for (_, title), cell in zip(TIERS, cells, strict=True)
     ]
     return ":::::{container} tiers\n" + "\n\n".join(columns) + "\n:::::"
+
+
+def first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.:])\s+(?=[A-Z])", " ".join(text.split()), maxsplit=1)[0]
 
 
 def _idea(text: str) -> str:

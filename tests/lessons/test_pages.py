@@ -203,13 +203,11 @@ def test_the_course_has_a_class_for_each_lesson_and_exercises_that_exist():
     text = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
     for script in SCRIPTS:
         assert f"(lessons/{script.stem}.md)" in text
-        (control,) = re.findall(rf"\* - {int(script.stem[:2])}\n  - `([\w-]+)`", text)
+        (control,) = re.findall(rf"^\| {int(script.stem[:2])} \| `([\w-]+)` \|", text, re.MULTILINE)
         assert f"--break {control}" in script.read_text(encoding="utf-8"), "a control that the lesson itself names"
     known = {one.name for one in catalogue.ours()}
-    table = text[text.index("* - [1. ") : text.index("`minitransformer exercise` lists")]
-    named = {
-        name for row in table.split("* - [")[1:] for name in re.findall(r"`([\w-]+)`", row.rpartition("\n  - ")[2])
-    }
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| [")]
+    named = {name for row in rows for name in re.findall(r"`([\w-]+)`", row[5])}
     assert named and named <= known, named - known
 
 
