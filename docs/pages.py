@@ -72,8 +72,18 @@ def written_pages(target: Path) -> dict[str, str]:
     return {path: without_sources(file.read_text(encoding="utf-8")) for path, file in made.items() if file.exists()}
 
 
+IN_THE_BOOK = {  # where a file of the project is a page
+    r"\.\./lessons/(\d\d_\w+)\.py": r"lessons/\1.md",
+    r"\.\./kernels/reference/(\w+)\.py": r"kernels/\1.md",
+    r"\.\./lessons/results/README\.md": "results/index.md",
+}
+
+
 def without_sources(text: str) -> str:
-    """[how](word_sample.py) → how (`word_sample.py`): a book has no such file to lead to."""
+    """Links for readers of the book: [lesson 2](../lessons/02_attention.py) leads to its page, and [how](word_sample.py),
+    which has none, becomes how (`word_sample.py`)."""
+    for file, page in IN_THE_BOOK.items():
+        text = re.sub(rf"\]\({file}\)", rf"]({page})", text)
     return re.sub(r"\[([^\]]+)\]\(((?!http)[\w./-]+\.(?:py|cu|json|toml))\)", r"\1 (`\2`)", text)
 
 

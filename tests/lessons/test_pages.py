@@ -202,7 +202,7 @@ def test_the_course_has_a_class_for_each_lesson_and_exercises_that_exist():
 
     text = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
     for script in SCRIPTS:
-        assert f"(lessons/{script.stem}.md)" in text
+        assert f"(../lessons/{script.name})" in text
         (control,) = re.findall(rf"^\| {int(script.stem[:2])} \| `([\w-]+)` \|", text, re.MULTILINE)
         assert f"--break {control}" in script.read_text(encoding="utf-8"), "a control that the lesson itself names"
     known = {one.name for one in catalogue.ours()}
@@ -212,11 +212,16 @@ def test_the_course_has_a_class_for_each_lesson_and_exercises_that_exist():
 
 
 def test_links_to_sources_become_their_names():
-    text = "see [how](word_sample.py), [there](../../kernels/cpu/gelu.py), [a page](other.md)"
-    assert (
-        pages.without_sources(text)
-        == "see how (`word_sample.py`), there (`../../kernels/cpu/gelu.py`), [a page](other.md)"
-    )
+    text = "[how](word_sample.py), [there](../../kernels/cpu/gelu.py), [a page](other.md), [two](../lessons/02_attention.py)"
+    shown = "how (`word_sample.py`), there (`../../kernels/cpu/gelu.py`), [a page](other.md), [two](lessons/02_attention.md)"
+    assert pages.without_sources(text) == shown
+
+
+def test_links_of_pages_that_are_read_outside_of_the_book_lead_somewhere():
+    for page in ("README.md", "CHANGELOG.md", "docs/teaching.md", "docs/installation.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for link in re.findall(r"\]\(((?!http|#)[^)#]+)", text):
+            assert ((ROOT / page).parent / link).exists(), f"{page}: {link}"
 
 
 def test_prose_flows_and_columns_stay():
