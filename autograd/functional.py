@@ -52,6 +52,11 @@ def rows(x):
     return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
 
 
+def no_rows(x):
+    """An empty batch: kernels want at least one row, so the shape is made by operators that take none."""
+    return x.size == 0 and x.ndim > 0 and x.shape[-1] > 0
+
+
 def shaped(x, shape):
     """Rows in the shape they came in."""
     return x.reshape(shape)
@@ -97,7 +102,10 @@ class Linear(Rule):
 
 def linear(x, weight, bias=None):
     """x weightᵀ + bias.   x (..., C); weight (F, C); bias (F) → (..., F)"""
-    return Linear.apply(*tensors(x, weight, bias))
+    x, weight, bias = tensors(x, weight, bias)
+    if no_rows(x):
+        return x @ weight.T if bias is None else x @ weight.T + bias
+    return Linear.apply(x, weight, bias)
 
 
 class Attention(Rule):
@@ -189,7 +197,8 @@ class LayerNorm(Rule):
 
 def layer_norm(x, weight, bias, eps=1e-5):
     """Each row of x brought to mean 0 and variance 1, then scaled and shifted.   x (..., C); weight, bias (C)"""
-    return LayerNorm.apply(*tensors(x, weight, bias), eps)
+    x, weight, bias = tensors(x, weight, bias)
+    return x * weight + bias if no_rows(x) else LayerNorm.apply(x, weight, bias, eps)
 
 
 class RMSNorm(Rule):
@@ -211,7 +220,8 @@ class RMSNorm(Rule):
 
 def rms_norm(x, weight, eps=1e-5):
     """Each row of x brought to mean square 1, then scaled.   x (..., C); weight (C)"""
-    return RMSNorm.apply(*tensors(x, weight), eps)
+    x, weight = tensors(x, weight)
+    return x * weight if no_rows(x) else RMSNorm.apply(x, weight, eps)
 
 
 class Rotary(Rule):
@@ -343,6 +353,8 @@ def _along(rule, x, axis):
     """Applies a rule for the last axis along any axis."""
     (x,) = tensors(x)
     axis = one_axis(axis, x.ndim)
+    if no_rows(x):
+        return x * 1
     return rule.apply(x) if axis == x.ndim - 1 else rule.apply(x.swapaxes(axis, -1)).swapaxes(axis, -1)
 
 

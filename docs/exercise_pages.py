@@ -1,6 +1,7 @@
 """The exercises as pages of the book: one for each track with statements and hints, the solutions on a page of their
 own, and in front how many wrong answers the judge has rejected."""
 
+import re
 from collections.abc import Sequence
 
 from lessons.exercises import catalogue, power
@@ -18,6 +19,19 @@ def pages(found: Sequence[power.Power] | None = None) -> dict[str, str]:
     made["exercises/solutions.md"] = solutions_page(tracks)
     made["exercises/index.md"] = front_page(list(tracks), found)
     return made
+
+
+def linked(text: str) -> str:
+    """A lesson's page with links to the exercises that it names, in paragraphs about `minitransformer exercise`."""
+    names = {one.name for one in catalogue.ours()}
+
+    def link(found: re.Match) -> str:
+        return f"[{found[0]}](#exercise-{found[2]})" if found[2] in names else found[0]
+
+    return "\n\n".join(
+        re.sub(r"`(minitransformer exercise )?([a-z-]+)`", link, part) if "`minitransformer exercise" in part else part
+        for part in text.split("\n\n")
+    )
 
 
 def front_page(tracks: Sequence[str], found: Sequence[power.Power]) -> str:

@@ -58,7 +58,7 @@ def main(target: Path) -> int:
 
 def lesson_page(source: str, name: str, record: dict[str, Any]) -> str:
     """The lesson with its notebook below the title and its kernels at the end."""
-    title, _, body = page(source, record).partition("\n")
+    title, _, body = exercise_pages.linked(page(source, record)).partition("\n")
     return "\n\n".join([title, notebooks.links(name), body.strip("\n"), kernel_pages.for_lesson(name, ROOT)])
 
 
@@ -80,10 +80,10 @@ IN_THE_BOOK = {  # where a file of the project is a page
 
 
 def without_sources(text: str) -> str:
-    """Links for readers of the book: [lesson 2](../lessons/02_attention.py) leads to its page, and [how](word_sample.py),
-    which has none, becomes how (`word_sample.py`)."""
-    for file, page in IN_THE_BOOK.items():
-        text = re.sub(rf"\]\({file}\)", rf"]({page})", text)
+    """Links for readers of the book: one to a lesson leads to its page, and [how](word_sample.py), which has none,
+    becomes how (`word_sample.py`)."""
+    for file, place in IN_THE_BOOK.items():
+        text = re.sub(rf"\]\({file}\)", rf"]({place})", text)
     return re.sub(r"\[([^\]]+)\]\(((?!http)[\w./-]+\.(?:py|cu|json|toml))\)", r"\1 (`\2`)", text)
 
 

@@ -145,7 +145,8 @@ _current: ContextVar[Backend | None] = ContextVar("the backend in use", default=
 
 
 class use(AbstractContextManager):  # noqa: N801 - reads as a verb: kernels.use("numba")
-    """Sets the backend from here on; as a context manager, sets the former one again at the end.
+    """Sets the backend from here on; as a context manager, sets the former one again at the end. What is made from now
+    on belongs to it. Tensors and models that exist stay where they are, and compute there: model.to(name) moves them.
 
     It holds in this thread and this asyncio task, and in tasks that start from here. A new thread begins with the
     default, as it does with `no_grad`; `contextvars.copy_context().run` hands the choice on."""

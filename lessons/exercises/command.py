@@ -3,6 +3,7 @@
   exercise                 lists them, with your progress
   exercise start NAME      writes exercises/NAME.py (or .cu): the task, and a body to fill in
   exercise check NAME      judges it: the first input that fails, what was expected, the likely mistake
+  exercise NAME            starts it, or checks it if you have begun
   exercise hint NAME       the next of three hints
   exercise solution NAME   a commented solution, after one try (or with --anyway)
   exercise next            proposes one
@@ -26,16 +27,16 @@ import os
 import shutil
 import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import kernels
 from lessons.exercises import catalogue, grading
 from lessons.exercises.exercise import Exercise
-from lessons.exercises.judge import Judge, Verdict
+from lessons.exercises.judge import Judge
 from lessons.exercises.progress import Progress
 from lessons.exercises.sandbox import Sandbox
-from minitransformer.app.cli.main import add_backend
+from lessons.exercises.verdict import Verdict
 from minitransformer.app.cli.namespace import options_of
 from minitransformer.app.tables import table
 from minitransformer.errors import FileError, UserError, one_line, system_error
@@ -67,18 +68,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, metavar="N", help="grade: judges at the same time (default: all cores)")
     help = "exercises of your own: a folder, one file each; also $MINITRANSFORMER_EXERCISES"
     parser.add_argument("--more", action="append", metavar="DIR", help=help)
-    add_backend(parser)
+    help = "where the judge's own numbers come from (default: $MINITRANSFORMER_BACKEND, else numpy)"
+    parser.add_argument("--backend", metavar="NAME", help=help)
 
 
 def run(arguments: argparse.Namespace) -> int:
     options = options_of(Options, arguments)
-    if options.action not in ACTIONS:
-        raise UserError(f"unknown action {options.action!r}; there are: {', '.join(ACTIONS)}")
     given = os.environ.get("MINITRANSFORMER_EXERCISES")
     more = [Path(folder) for folder in (*options.more, *(given.split(os.pathsep) if given else ()))]
     # The judge's own numbers are few and small: NumPy has them before a compiler would have started.
     with kernels.use(options.backend or os.environ.get("MINITRANSFORMER_BACKEND") or "numpy"):
-        return ACTIONS[options.action](options, catalogue.exercises(more))
+        known = catalogue.exercises(more)
+        if options.action in ACTIONS:
+            return ACTIONS[options.action](options, known)
+        if options.name is not None or options.action not in {one.name for one in known}:
+            actions = ", ".join(ACTIONS)
+            raise UserError(f"{options.action!r} is neither an action ({actions}) nor an exercise; see `exercise list`")
+        named = replace(options, name=options.action)
+        begun = (Path(options.folder) / _asked(named, known).file).exists()
+        return (check if begun else start)(named, known)
 
 
 # ---------------------------------------------------------------------------------------------------- students
@@ -210,10 +218,7 @@ def grade(options: Options, among: list[Exercise]) -> int:
         raise UserError("which folder? minitransformer exercise grade FOLDER, with a subfolder for each student")
     if options.jobs is not None and options.jobs < 1:
         raise UserError(f"--jobs {options.jobs}: at least 1 is needed")
-    folder = Path(options.name)
-    if any(one.exercise.kind == "cuda" for one in grading.submissions(folder, among)):
-        _need_compiler(next(one for one in among if one.kind == "cuda"))
-    print(grading.grade(folder, among, Path(options.csv) if options.csv else None, options.jobs))
+    print(grading.grade(Path(options.name), among, Path(options.csv) if options.csv else None, options.jobs))
     return 0
 
 

@@ -25,7 +25,7 @@ def run_launches(path: Path, launches: Sequence[dict[str, Any]], say: Callable[.
                 with checked(seed) as report:
                     launch(str(path), one["kernel"], one["grid"], one["block"], arguments, np.float32, one["defines"])
             except EmulatorError as error:
-                say(error=error.kind, text=_readable(error), lines=list(error.lines))
+                say(error=error.kind, text=str(error), lines=list(error.lines))
                 return
             except (CompilerError, LaunchError) as error:
                 say(error=type(error).__name__, text=str(error)[:1500])
@@ -40,7 +40,3 @@ def run_launches(path: Path, launches: Sequence[dict[str, Any]], say: Callable[.
         )  # fmt: skip
         say(result=encoded(results[0] if len(results[0]) > 1 else results[0][0]), counters=counters,
             race="" if same else "the result depends on the order in which threads and blocks run")  # fmt: skip
-
-
-def _readable(error: EmulatorError) -> str:
-    return str(error)

@@ -8,12 +8,15 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from typing import NamedTuple
 
+import kernels
 from lessons.exercises.exercise import Exercise
-from lessons.exercises.judge import Judge, Verdict
+from lessons.exercises.judge import Judge
 from lessons.exercises.sandbox import Sandbox
+from lessons.exercises.verdict import Verdict
 from minitransformer.app.progress import counted
 from minitransformer.app.tables import table
 from minitransformer.errors import FileError, UserError, system_error
@@ -45,7 +48,11 @@ def judged(work: Sequence[Submission], jobs: int | None = None) -> Iterator[tupl
     jobs = max(1, min(jobs or os.cpu_count() or 1, len(work)))
     mine, sandboxes = threading.local(), []
 
+    no_compiler = kernels.reasons()["emulated"]
+
     def one(submission: Submission) -> Verdict:
+        if submission.exercise.kind == "cuda" and no_compiler:
+            return Verdict(False, "not judged", no_compiler, no_compiler)
         if not hasattr(mine, "judge"):
             sandbox = Sandbox()
             sandboxes.append(sandbox)
@@ -58,7 +65,8 @@ def judged(work: Sequence[Submission], jobs: int | None = None) -> Iterator[tupl
 
     pool = ThreadPoolExecutor(jobs)
     try:
-        results = [pool.submit(one, submission) for submission in work]
+        # in a copy of this context each: the backend in use is part of it
+        results = [pool.submit(copy_context().run, one, submission) for submission in work]
         for submission, result in counted(list(zip(work, results, strict=True)), "judged"):
             yield submission, result.result()
     finally:

@@ -26,7 +26,6 @@ class Watch:
         self.iteration: int | None = None  # of the prange that is running; None outside
         self.writers: dict[tuple[int, int], tuple[int, int]] = {}  # (array, element) → (iteration, line)
         self.readers: dict[tuple[int, int], tuple[int, int]] = {}
-        self.names: dict[int, str] = {}
         self.largest = 0  # entries of the largest array that was made
         self.kept: list[Any] = []  # arrays stay alive, so that no two have the same id
 
@@ -89,7 +88,7 @@ class Watch:
         real = numba
         plain = ModuleType("numba")
         plain.__dict__.update({name: getattr(real, name) for name in dir(real)})
-        plain.njit = plain.jit = plain.generated_jit = _no_decorator
+        plain.njit = plain.jit = _no_decorator
         plain.prange = self.prange
         sys.modules["numba"] = plain
         yield  # the child ends soon: nothing is put back

@@ -16,8 +16,9 @@ from pathlib import Path
 import kernels
 from lessons.exercises import catalogue
 from lessons.exercises.exercise import Exercise
-from lessons.exercises.judge import Judge, Verdict
+from lessons.exercises.judge import Judge
 from lessons.exercises.sandbox import Sandbox
+from lessons.exercises.verdict import Verdict
 from minitransformer.app.progress import counted
 from minitransformer.app.tables import table
 

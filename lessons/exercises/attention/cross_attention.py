@@ -8,7 +8,8 @@ from the target x, keys and values from the source. Three matrices make them:
     v = source wvᵀ     (S, D)    from the source
     out = softmax(q kᵀ / √D) v
 
-There is no causal mask: the whole source sentence may be read, whatever has been written so far.
+As always, subtract the largest score of a row before exp. There is no causal mask: the whole source sentence may be
+read, whatever has been written so far.
 
 Example: if all words of the source are equal, every query gets the same value, source[0] wvᵀ, whatever x is.
 """
@@ -153,3 +154,5 @@ def cases():
         ("larger", 7, 9, 5, 4),
     ):
         yield Case(label, tuple(rng.normal(size=shape) for shape in ((T, C), (S, C), (D, C), (D, C), (D, C))))
+    big = (60 * rng.normal(size=(2, 2)) for _ in range(2))
+    yield Case("scores in the thousands", (*big, *rng.normal(size=(3, 2, 2))))

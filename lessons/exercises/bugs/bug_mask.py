@@ -95,4 +95,6 @@ def cases():
         ("larger", 3, 7, [1, 7, 5]),
     ):
         yield Case(label, (*(rng.normal(size=(B, T, 4)) for _ in range(3)), np.array(lengths)))
+    big = (60 * rng.normal(size=(1, 3, 4)) for _ in range(3))
+    yield Case("large scores", (*big, np.array([3])))
     yield Case("which line", (), call="the_line", expected=LINE.strip(), secret=True)

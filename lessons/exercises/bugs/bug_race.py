@@ -18,7 +18,7 @@ import numpy as np
 from kernels import backend
 from lessons.exercises.exercise import Case, bug, edit
 
-TRACK, LESSON, LEVEL, MINUTES = "bugs", "08", 2, 10
+TRACK, LESSON, LEVEL, MINUTES = "bugs", "10", 2, 10
 KIND = "numba"
 FUNCTION = "softmax_rows"
 LINE = "    scratch = np.empty(C)"

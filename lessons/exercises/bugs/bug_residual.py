@@ -19,7 +19,7 @@ import autograd.functional as F
 from autograd import Tensor
 from lessons.exercises.exercise import Case, bug, edit
 
-TRACK, LESSON, LEVEL, MINUTES = "bugs", "05", 1, 10
+TRACK, LESSON, LEVEL, MINUTES = "bugs", "01", 1, 10
 FUNCTION = "layer"
 LINE = "    return x + np.maximum(norm(h) @ w1.T, 0) @ w2.T"
 

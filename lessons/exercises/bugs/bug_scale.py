@@ -17,7 +17,7 @@ import autograd.functional as F
 from autograd import Tensor
 from lessons.exercises.exercise import Case, bug, edit
 
-TRACK, LESSON, LEVEL, MINUTES = "bugs", "06", 1, 10
+TRACK, LESSON, LEVEL, MINUTES = "bugs", "02", 1, 10
 FUNCTION = "heads_attention"
 LINE = "    scores = q @ k.swapaxes(-1, -2) / np.sqrt(C)"
 
@@ -100,4 +100,6 @@ def cases():
         ("eight heads", 5, 16, 8),
     ):
         yield Case(label, (*(rng.normal(size=shape) for shape in ((T, C), (C, C), (C, C), (C, C))), H))
+    big = (40 * rng.normal(size=(2, 4)), *(5 * rng.normal(size=(3, 4, 4))))
+    yield Case("large scores", (*big, 2))
     yield Case("which line", (), call="the_line", expected=LINE.strip(), secret=True)

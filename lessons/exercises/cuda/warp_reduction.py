@@ -20,7 +20,7 @@ import numpy as np
 from lessons.exercises.exercise import Case, Launch, edit
 from lessons.exercises.traffic import scattered
 
-TRACK, LESSON, LEVEL, MINUTES = "cuda", "08", 2, 20
+TRACK, LESSON, LEVEL, MINUTES = "cuda", "10", 2, 20
 KIND = "cuda"
 RESULTS = ("out",)
 FORBIDDEN = ("warp_sum", "block_sum")

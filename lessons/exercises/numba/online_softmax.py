@@ -19,7 +19,7 @@ import numpy as np
 
 from lessons.exercises.exercise import Case, code, edit
 
-TRACK, LESSON, LEVEL, MINUTES = "numba", "08", 2, 20
+TRACK, LESSON, LEVEL, MINUTES = "numba", "09", 2, 20
 KIND = "numba"
 RESULTS = ("lse",)
 

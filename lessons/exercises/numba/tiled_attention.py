@@ -26,7 +26,7 @@ import autograd.functional as F
 from autograd import Tensor
 from lessons.exercises.exercise import Case, code, edit
 
-TRACK, LESSON, LEVEL, MINUTES = "numba", "08", 3, 35
+TRACK, LESSON, LEVEL, MINUTES = "numba", "09", 3, 35
 KIND = "numba"
 RESULTS = ("out",)
 

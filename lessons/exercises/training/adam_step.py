@@ -21,7 +21,7 @@ import numpy as np
 from kernels import backend
 from lessons.exercises.exercise import Case, code, edit
 
-TRACK, LESSON, LEVEL, MINUTES = "training", "11", 2, 15
+TRACK, LESSON, LEVEL, MINUTES = "training", "07", 2, 15
 RESULTS = ("weight", "m", "v")
 
 STUB = '''

@@ -14,7 +14,7 @@ import numpy as np
 
 from lessons.exercises.exercise import Case, code, edit
 
-TRACK, LESSON, LEVEL, MINUTES = "training", "11", 1, 10
+TRACK, LESSON, LEVEL, MINUTES = "training", "07", 1, 10
 RESULTS = ("gradients", "norm")
 
 STUB = '''

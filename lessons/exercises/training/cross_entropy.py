@@ -18,7 +18,7 @@ import autograd.functional as F
 from autograd import Tensor
 from lessons.exercises.exercise import Case, code, edit
 
-TRACK, LESSON, LEVEL, MINUTES = "training", "11", 2, 15
+TRACK, LESSON, LEVEL, MINUTES = "training", "07", 2, 15
 RESULTS = ("loss",)
 
 STUB = '''

@@ -14,7 +14,7 @@ Example: warmup = 4, peak = 1: the steps 1, 2, 3, 4 get 0.25, 0.5, 0.75, 1, and 
 from lessons.exercises.exercise import Case, code, edit
 from minitransformer.optim import inverse_square_root
 
-TRACK, LESSON, LEVEL, MINUTES = "training", "11", 1, 5
+TRACK, LESSON, LEVEL, MINUTES = "training", "07", 1, 5
 RESULTS = ("rate",)
 
 STUB = '''

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from snippets import snippets
 
 import kernels
 from lessons.exercises import catalogue, power
+from lessons.exercises.grading import Submission, judged
 from minitransformer.app.cli.main import main
 
 ROOT = Path(__file__).parents[3]
@@ -55,6 +57,11 @@ def test_from_the_start_to_a_passed_one(capsys, desk):
     assert "matmul-gradient" not in exercise(capsys, "next", "--track", "derivatives")
 
 
+def test_a_name_alone_starts_or_checks(capsys, desk):
+    assert "exercises/product.py" in exercise(capsys, "product")
+    assert "still to be written" in exercise(capsys, "product", code=1)
+
+
 def test_work_is_never_overwritten(capsys, desk):
     exercise(capsys, "start", "product")
     file = desk / "exercises" / "product.py"
@@ -76,7 +83,7 @@ def test_what_cannot_be_done_is_said_in_one_line(capsys, desk):
     assert "did you mean matmul-gradient" in refused(capsys, "exercise", "start", "matmul")
     assert "which one?" in refused(capsys, "exercise", "check")
     assert "begin with: minitransformer exercise start product" in refused(capsys, "exercise", "check", "product")
-    assert "unknown action 'sart'" in refused(capsys, "exercise", "sart", "product")
+    assert "'sart' is neither an action (list, start" in refused(capsys, "exercise", "sart", "product")
     assert "no track is called 'tensors'" in refused(capsys, "exercise", "list", "--track", "tensors")
     assert "there is no such folder" in refused(capsys, "exercise", "grade", "nowhere")
     assert "--more nowhere" in refused(capsys, "exercise", "--more", "nowhere")
@@ -110,6 +117,30 @@ def test_a_class_is_graded(capsys, desk):
         ("anna", "product", "yes"), ("bert", "product", "no"), ("bert", "matmul-gradient", "no"),
     ]  # fmt: skip
     assert "sign" in rows[1]["likely mistake"] and rows[2]["what"] == "not readable"
+
+
+def test_a_class_is_graded_on_the_backend_in_use(desk):
+    used = []
+    product = catalogue.named("product", catalogue.ours())
+
+    def expected(*arguments):
+        used.append(kernels.current().name)
+        return product.expected(*arguments)
+
+    (desk / "product.py").write_text(product.solution)
+    work = [Submission("anna", replace(product, expected=expected), desk / "product.py")]
+    assert [verdict.passed for _, verdict in judged(work)] == [True]
+    assert set(used) == {"numpy"}
+
+
+def test_without_a_compiler_the_rest_of_a_class_is_graded(capsys, desk, monkeypatch):
+    monkeypatch.setattr(kernels, "reasons", lambda: {"emulated": "there is no compiler 'g++'; install g++"})
+    (desk / "class" / "anna").mkdir(parents=True)
+    for name, file in (("product", "product.py"), ("vector-add", "vector-add.cu")):
+        (desk / "class" / "anna" / file).write_text(solution_of(name))
+    said = exercise(capsys, "grade", "class", "--csv", "marks.csv")
+    assert "1/2" in said and "vector-add (not judged)" in said
+    assert "install g++" in (desk / "marks.csv").read_text()
 
 
 def test_a_teacher_adds_an_exercise_by_one_file(capsys, desk, monkeypatch):

@@ -34,6 +34,8 @@ def test_an_exercise_is_complete(exercise, judge):
     assert len(exercise.hints) == 3 and all(exercise.hints)
     assert exercise.track in catalogue.TRACKS and exercise.level in (1, 2, 3) and exercise.minutes > 0
     assert exercise.title and "xample" in exercise.statement
+    (lesson,) = catalogue.FOLDER.parent.glob(f"{exercise.lesson}_*.py")
+    assert exercise.name in lesson.read_text(encoding="utf-8"), f"{lesson.name} does not name it"
     assert exercise.solution.split() != exercise.another.split()
     assert "#" in exercise.solution or "//" in exercise.solution  # it is commented
     assert all(bool(wrong.tell) != bool(wrong.says) for wrong in exercise.wrong.values())
