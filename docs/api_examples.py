@@ -185,6 +185,26 @@ MODELS = {
     "positional_encoding": "positional_encoding(n_positions=3, d_model=4)",
 }
 
+# Methods of models: what all of them have, then what one kind has more
+METHODS = {
+    "Bert.hidden": "bert = Bert(vocab_size=10, n_layers=1, **sizes)\nbert.hidden([[1, 2, 3]], [[0, 0, 0]]).shape",
+    "Bert.loss": "bert = Bert(vocab_size=10, n_layers=1, **sizes)\nbert.loss([[1, 2, 3]], [[0, 0, 0]], [[-1, 5, -1]], [1], ignore_index=-1).shape",
+    "Bert.losses": "bert = Bert(vocab_size=10, n_layers=1, **sizes)\nlen(bert.losses([[1, 2, 3]], [[0, 0, 0]], [[-1, 5, -1]], [1], ignore_index=-1))",
+    "Classifier.from_language_model": "Classifier.from_language_model(model, n_classes=3)([[1, 2]]).shape",
+    "Classifier.loss": "Classifier.from_language_model(model).loss([[1, 2, 3]], [1]).shape",
+    "LanguageModel.attention": "weights = model.attention([[1, 2, 3]])  # layer → (B, H, T, S)\n{name: array.shape for name, array in weights.items()}",
+    "LanguageModel.generate": "len(model.generate([[1, 2]], max_new_tokens=3)[0]) <= 3",
+    "LanguageModel.kind": "model.kind",
+    "LanguageModel.kinds": '"Translator" in model.kinds  # by which checkpoints find their class',
+    "LanguageModel.loss": "model.loss([[1, 2, 3]], [[2, 3, 4]]).shape",
+    "LanguageModel.rng_state": "sorted(model.rng_state())",
+    "LanguageModel.set_rng_state": "model.set_rng_state(model.rng_state())",
+    "LanguageModel.settings": 'model.settings()["d_model"]',
+    "Translator.decode": "translator = Translator(source_vocab=10, target_vocab=12, n_encoder=1, n_decoder=1, **sizes)\ntranslator.decode([[4, 5]], translator.encode([[1, 2, 3]])).shape",
+    "Translator.encode": "translator = Translator(source_vocab=10, target_vocab=12, n_encoder=1, n_decoder=1, **sizes)\ntranslator.encode([[1, 2, 3]]).shape",
+    "Translator.loss": "translator = Translator(source_vocab=10, target_vocab=12, n_encoder=1, n_decoder=1, **sizes)\ntranslator.loss([[1, 2, 3]], [[1, 4]], [[4, 5]]).shape",
+}
+
 MODULE = {
     "DropoutSeeds": "seeds = DropoutSeeds(seed=0)\nseeds.next() != seeds.next()",
     "Init": 'Init(seed=0, dtype="float64").xavier(2, 3).shape',
@@ -252,4 +272,19 @@ DECODING = {
     "probabilities": "probabilities(np.array([2.0, 1.0, 0.0]), temperature=0.5, top_k=2)",
     "repeated": "repeated([5, 6, 7, 5, 6], n=3)  # 7 would repeat 5 6 7",
     "stream": "[int(words[0]) < 10 for words in stream(model, [[1, 2]], max_new_tokens=3)]",
+}
+
+_MADE = """from minitransformer.app import Run, load, save
+from minitransformer.app.data.tokenizers import WordTokenizer
+
+text = WordTokenizer.train(["the plot is good", "the end is not"])
+mine = LanguageModel(vocab_size=text.vocab_size, n_layers=1, **sizes)
+written = save(mine, text, "runs/mine")
+"""
+
+APP = {
+    "Run": _MADE + 'isinstance(load("runs/mine"), Run)',
+    "load": _MADE
+    + 'model, text = load("runs/mine")\nlen(model.generate([text.encode("the plot", complete=False)], max_new_tokens=2)[0]) <= 2',
+    "save": _MADE + "written  # every command takes the folder",
 }

@@ -17,8 +17,10 @@ import autograd
 import autograd.functional
 import kernels
 import minitransformer
+import minitransformer.app
 import minitransformer.decoding
 import minitransformer.layers
+import minitransformer.models.base
 import minitransformer.module
 import minitransformer.optim
 
@@ -56,6 +58,22 @@ def _module() -> dict[str, Any]:
     return dict(sorted((_own(minitransformer.module) | members).items()))
 
 
+def _models() -> dict[str, Any]:
+    """Methods beyond those of every Module; what all models share is shown for LanguageModel alone."""
+    common, found = {*dir(minitransformer.module.Module)}, {}
+    shared = _members(minitransformer.models.base.Model).keys()
+    for model in (
+        minitransformer.LanguageModel,
+        minitransformer.Classifier,
+        minitransformer.Translator,
+        minitransformer.Bert,
+    ):
+        for name, value in _members(model).items():
+            if name not in common and (model is minitransformer.LanguageModel or name not in {*shared, "kind"}):
+                found[f"{model.__name__}.{name}"] = value
+    return dict(sorted(found.items()))
+
+
 PARTS = [
     Part("kernels", "kernels", "Arrays in, arrays out, on the backend that the flag names.",
          lambda: _listed(kernels), examples.KERNELS),
@@ -66,7 +84,7 @@ PARTS = [
     Part("functional", "autograd.functional", "Imported as `F`. Each function has its derivative.",
          lambda: _listed(autograd.functional), examples.FUNCTIONAL),
     Part("models", "minitransformer", "The models, and what they are made from.",
-         lambda: _listed(minitransformer), examples.MODELS),
+         lambda: _listed(minitransformer) | _models(), examples.MODELS | examples.METHODS),
     Part("module", "minitransformer.module", "What all layers and models have in common.", _module, examples.MODULE),
     Part("layers", "minitransformer.layers", "The parts of a transformer.",
          lambda: _own(minitransformer.layers), examples.LAYERS),
@@ -74,6 +92,8 @@ PARTS = [
          lambda: _own(minitransformer.optim), examples.OPTIM),
     Part("decoding", "minitransformer.decoding", "From a model to text.",
          lambda: _own(minitransformer.decoding), examples.DECODING),
+    Part("app", "minitransformer.app", "From a run of the command line to Python, and back.",
+         lambda: _own(minitransformer.app), examples.APP),
 ]  # fmt: skip
 
 
