@@ -276,9 +276,11 @@ DECODING = {
 
 _MADE = """from minitransformer.app import Run, load, save
 from minitransformer.app.data.tokenizers import WordTokenizer
+from minitransformer.app.tasks.text_codec import TextCodec
 
-text = WordTokenizer.train(["the plot is good", "the end is not"])
-mine = LanguageModel(vocab_size=text.vocab_size, n_layers=1, **sizes)
+words = WordTokenizer.train(["the plot is good", "the end is not"])
+text = TextCodec(words)
+mine = LanguageModel(vocab_size=words.vocab_size, n_layers=1, **sizes)
 written = save(mine, text, "runs/mine")
 """
 
