@@ -11,7 +11,7 @@ from lessons.harness import claims
 PICTURES = (
     ("02_sentence.png", "Which word looks at which: attention weights of a sentence", "02_attention"),
     ("03_jacobians.png", "What each output depends on: nothing above the diagonal, to the last bit", "03_square_mask"),
-    ("04_waves.png", "How a network is told where a word stands", "04_positional_encoding"),
+    ("13_alignment.png", "Where a translator looks while it writes French", "13_translation"),
 )
 
 # Paths through the book: title, what one knows at the end, the lessons of each evening
