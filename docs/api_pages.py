@@ -142,7 +142,9 @@ def part_page(part: Part) -> str:
     for name, value in part.names().items():
         example = part.examples[name]
         output = run(example)
-        parts += [f"## {name}", f"````{{code-block}} python\n:class: signature\n\n{name}{signature(value)}\n````"]
+        parts.append(f"## {name}")
+        if arguments := signature(value):
+            parts.append(f"````{{code-block}} python\n:class: signature\n\n{name}{arguments}\n````")
         if text := documentation(value):
             parts.append(f"````{{code-block}} text\n:class: idea\n\n{unwrapped(text)}\n````")
         parts.append(f"````{{code-block}} python\n\n{example}\n````")
