@@ -6,6 +6,7 @@ exit code 1. Ctrl-C ends with exit code 130, other signals that ask a program to
 
 import argparse
 import importlib
+import importlib.util
 import os
 import signal
 import sys
@@ -63,8 +64,18 @@ class _Parser(argparse.ArgumentParser):
 
 
 def added_commands() -> dict[str, EntryPoint]:
-    """Commands of other packages, by name."""
+    """Commands of other packages, by name; those whose package is not installed are not there."""
+    return {name: entry for name, entry in _declared_commands().items() if _missing_package(entry) is None}
+
+
+def _declared_commands() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in sorted(entry_points(group="minitransformer.commands"))}
+
+
+def _missing_package(entry: EntryPoint) -> str | None:
+    """The package that is missing for this command, or None."""
+    package = entry.module.partition(".")[0]
+    return package if importlib.util.find_spec(package) is None else None
 
 
 def command_named(name: str) -> Command:
@@ -110,6 +121,12 @@ def main(
     def work() -> int:
         tidy_up()
         if name not in COMMANDS and name not in added_commands():
+            if name in _declared_commands():
+                package = _missing_package(_declared_commands()[name])
+                raise UserError(
+                    f"this command comes with a clone of the project: an installed package does not have the folder "
+                    f"{package!r}; install from a clone with pip install --editable ."
+                )
             _overview(program).parse_args(arguments[:1] or ["--help"])
         given = parser_for(name, program, instead).parse_args(arguments[1:])
         if getattr(given, "backend", None) is not None:
