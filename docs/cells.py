@@ -1,14 +1,18 @@
 """A lesson as a page of the book: its prose, its code, and below each cell what the recorded run printed and showed."""
 
 import re
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
+
+PLUMBING = "Plumbing: imports and helpers, which need not be read"
 
 
 class Cell(NamedTuple):
     """A cell of a percent script; `first` and `last` are the lines it stands on, counted from 1."""
 
     markdown: bool
+    plumbing: bool  # code that need not be read: the book folds it
     first: int
     last: int
     text: str
@@ -24,7 +28,8 @@ def split(source: str) -> list[Cell]:
         markdown = start >= 0 and "[markdown]" in lines[start]
         text = "\n".join(line.removeprefix("#").removeprefix(" ") for line in body) if markdown else "\n".join(body)
         if text.strip():
-            cells.append(Cell(markdown, start + 2, end, text.strip("\n")))
+            plumbing = start >= 0 and re.fullmatch(r'# %% tags=\["plumbing"\]', lines[start].rstrip()) is not None
+            cells.append(Cell(markdown, plumbing, start + 2, end, text.strip("\n")))
     return cells
 
 
@@ -35,14 +40,25 @@ def page(source: str, record: dict[str, Any]) -> str:
         if cell.markdown:
             parts.append(cell.text)
             continue
-        parts.append(_fenced(cell.text, "{code-block} python"))
+        code = _fenced(cell.text, "{code-block} python")
+        parts.append(_folded(PLUMBING, [code]) if cell.plumbing else code)
         claims = [claim for claim in record["claims"] if cell.first <= claim["line"] <= cell.last]
-        if claims:
-            parts += map(verdict, claims)
-        else:
-            printed = "".join(text for line, text in record["output"] if cell.first <= line <= cell.last).strip("\n")
-            parts += [_fenced(printed, "{code-block} text", ":class: output")] if printed else []
+        tried = {claim["line"] for claim in claims}  # what a trial prints is told by its box
+        output = [(line, part) for line, part in record["output"] if cell.first <= line <= cell.last]
+        parts += _outputs([part for line, part in output if line not in tried or isinstance(part, dict)])
+        parts += map(verdict, claims)
     return "\n\n".join(parts) + "\n"
+
+
+def _outputs(parts: list[str | dict[str, str]]) -> list[str]:
+    """What a cell printed, in blocks between the figures that it showed."""
+    blocks = []
+    for kind, group in groupby(parts, type):
+        if kind is dict:
+            blocks += [_figure(part["figure"], part["caption"]) for part in group]
+        elif printed := "".join(group).strip("\n"):
+            blocks.append(_fenced(printed, "{code-block} text", ":class: output"))
+    return blocks
 
 
 def verdict(claim: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 import autograd.functional as F
 import autograd.tensor
-from autograd import Tensor, operators
+from autograd import Tensor, diagnosis, operators
 from lessons.harness.engine import Engine
 
 checker = importlib.import_module("autograd.gradcheck")  # the module: autograd.gradcheck is the function
@@ -69,13 +69,7 @@ def linear_rule_wasteful(engine: Engine) -> None:
 
 def gradcheck_generous(engine: Engine) -> None:
     """gradcheck allows a relative error of 100 %"""
-
-    def change(compare):
-        return lambda where, ours, theirs, floor, doubt, rtol, *rest: compare(
-            where, ours, theirs, floor, doubt, 1.0, *rest
-        )
-
-    engine.replace(checker, "_compare", change)
+    engine.replace(diagnosis.Entry, "wrong", lambda wrong: lambda self, rtol: wrong(self, 1.0))
 
 
 def gradcheck_one_difference(engine: Engine) -> None:

@@ -29,7 +29,8 @@ def sources_key(script: Path, backend: str, full: bool, data: str | None) -> str
     files = [file for package in ("kernels", "autograd", "minitransformer") for file in (ROOT / package).rglob("*")]
     lessons = ROOT / "lessons"
     files += [*lessons.glob("[!0-9]*.py"), *lessons.glob("harness/*.py"), *lessons.glob("faults/*.py"), script]
-    files += lessons.glob(f"figures/{script.stem[3:]}.py")  # NN_name.py draws with name.py
+    beside = [lessons / folder / f"{script.stem[3:]}.py" for folder in ("figures", "evidence")]  # of NN_name.py
+    files += [file for file in beside if file.exists()]
     for file in sorted(files):
         if file.suffix in (".py", ".cu", ".cuh"):
             digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")

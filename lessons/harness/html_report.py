@@ -74,7 +74,10 @@ def _tone(claim: dict[str, Any]) -> str:
 def _lesson(record: dict[str, Any]) -> str:
     number = record["lesson"].partition("_")[0].lstrip("0")
     unfinished = "" if record["finished"] else '<p class="failed verdict">This lesson did not come to its end.</p>'
-    return f"<h2>{number}. {escape(record['title'])}</h2>{unfinished}{''.join(map(_claim, record['claims']))}"
+    parts = [(claim["line"], _claim(claim)) for claim in record["claims"]]
+    parts += [(line, _event(part)) for line, part in record["output"] if isinstance(part, dict)]
+    body = "".join(text for _, text in sorted(parts, key=lambda part: part[0]))  # as they stand in the script
+    return f"<h2>{number}. {escape(record['title'])}</h2>{unfinished}{body}"
 
 
 def _claim(claim: dict[str, Any]) -> str:

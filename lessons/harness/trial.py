@@ -13,7 +13,7 @@
 
 A trial runs at once, on the sound engine. Then it runs again, in silence, under each of its negative controls: a
 deliberately broken engine (lessons/faults has them), under which one of its checks has to fail. With `--break mask-off`
-only that control is run, in the open.
+only that control is run, in the open. `lesson.show(figure, "name", "caption")` shows a figure between the trials.
 """
 
 import argparse
@@ -75,10 +75,15 @@ class Trial:
         drawn already, and keeps its ending."""
         if self.control is None:
             path = self.lesson.save(figure, name)
+            print(f"          -> {path}")
             self.figures.append({"file": path.name, "caption": caption})
             self.events.append({"figure": path.name, "caption": caption})
-        if not isinstance(figure, Path):
-            matplotlib.pyplot.close(figure)
+        _close(figure)
+
+
+def _close(figure: Any) -> None:
+    if not isinstance(figure, Path):
+        matplotlib.pyplot.close(figure)
 
 
 class Lesson:
@@ -107,6 +112,8 @@ class Lesson:
             print(f"{self.name}: {error}", file=sys.stderr)
             sys.exit(2)
         style.apply(notebook=NOTEBOOK)
+        if not NOTEBOOK:
+            sys.excepthook = self._last_words
         self.transcript: Transcript | None = None
         if self.broken is None and not NOTEBOOK:
             self.options = {"backend": kernels.current().name, "full": self.full}
@@ -114,6 +121,13 @@ class Lesson:
             self.key = claims.sources_key(Path(file), **self.options)
             sys.stdout = self.transcript = Transcript(file, sys.stdout)  # type: ignore[assignment]
             self._write(finished=False)
+
+    def _last_words(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        """Whoever presses Ctrl-C knows where: one line says what it means."""
+        if issubclass(kind, KeyboardInterrupt):
+            print(f"\nstopped: {self.name} is not finished", file=sys.stderr)
+        else:
+            sys.__excepthook__(kind, error, trace)
 
     def _write(self, finished: bool) -> None:
         """The record so far: a lesson that stops half-way must not leave an older run's verdicts standing."""
@@ -139,7 +153,20 @@ class Lesson:
 
         return remembered
 
+    def show(self, figure: Any, name: str, caption: str = "") -> None:
+        """Shows a figure outside of a trial, at its place in the log, the report and the book. Like `Trial.show`, it
+        keeps build/lessons/NN_name.png and takes a path too; on a broken engine it is silent."""
+        if self.broken is None and self.control is None:
+            path = self.save(figure, name)
+            if self.transcript is None:  # a notebook has shown it already
+                print(caption)
+            else:
+                self.transcript.figure(path.name, caption)
+                self.transcript.stream.write(f"-> {path}: {caption}\n")  # for the log; the book shows the figure itself
+        _close(figure)
+
     def save(self, figure: Any, name: str) -> Path:
+        """Keeps a figure as build/lessons/NN_name.png (a path: with its own ending); a notebook displays it."""
         path = FOLDER / f"{self.name[:2]}_{name}{figure.suffix if isinstance(figure, Path) else '.png'}"
         if isinstance(figure, Path):
             shutil.copyfile(figure, path)
@@ -149,7 +176,6 @@ class Lesson:
             from IPython.display import SVG, Image, display
 
             display((SVG if path.suffix == ".svg" else Image)(filename=str(path)))
-        print(f"          -> {path}")
         return path
 
     def trial(self, claim: str, statement: str, controls: list[Fault]):

@@ -52,6 +52,7 @@ def a_record(**changes):
 
 def test_a_script_is_cut_into_its_cells():
     kinds = [(cell.markdown, cell.first, cell.last) for cell in cells.split(SOURCE)]
+    assert not any(cell.plumbing for cell in cells.split(SOURCE))
     assert kinds == [(True, 2, 5), (False, 7, 9), (False, 11, 13)]
     assert cells.split(SOURCE)[0].text == "# 1. Sky\n\nIt is $x$."
     assert cells.split("x = 1\n# %%\ny = 2\n")[0].text == "x = 1"
@@ -62,6 +63,27 @@ def test_output_stands_below_the_cell_that_printed_it_and_a_verdict_below_its_tr
     order = [page.index(part) for part in ('print("hello")', "\nhello\n", "@lesson.trial", "(claim-sky)=", "/figures/")]
     assert order == sorted(order)
     assert "sky: It is blue." not in page, "a trial's output is told by its box"
+    shown = [[9, "a word\n"], [11, "sky: It is blue.\n"], [11, {"figure": "01_dusk.png", "caption": "Dusk."}]]
+    page = cells.page(SOURCE.replace('print("hello")', "x = 1"), a_record() | {"output": shown})
+    assert "01_dusk.png" in page and "sky: It is blue." not in page, "a figure of its cell is not lost"
+
+
+def test_a_figure_between_outputs_stands_between_them():
+    source = '# %%\nprint("one")\nlesson.show(figure, "x", "A sky.")\nprint("two")\nprint("three")\n'
+    shown = [[2, "one\n"], [3, {"figure": "01_x.png", "caption": "A sky."}], [4, "two\n"], [5, "three\n"]]
+    page = cells.page(source, {"claims": [], "output": shown})
+    order = [
+        page.index(part) for part in ("output\n\none\n", "/figures/01_x.png", r"A sky\.", "output\n\ntwo\nthree\n")
+    ]
+    assert order == sorted(order)
+
+
+def test_plumbing_is_folded_and_its_output_is_not():
+    source = '# %% tags=["plumbing"]\nimport math\nprint("ready")\n# %%\nx = 1\n'
+    page = cells.page(source, {"claims": [], "output": [[3, "ready\n"]]})
+    folded, rest = page.split("</details>")
+    assert folded.startswith("<details><summary>Plumbing") and "import math" in folded and "x = 1" not in folded
+    assert "output\n\nready" in rest and "x = 1" in rest
 
 
 def test_quoted_text_is_not_markdown():

@@ -4,7 +4,9 @@ The lessons run as a user runs them, in the project's folder: one that has passe
 again, neither here nor by `make book`, which prints what these runs recorded."""
 
 import ast
+import importlib.util
 import json
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -29,6 +31,16 @@ CLAIMS = [
     "reverse-mode", "gradcheck-strict", "backward-cost",  # the engine's own, lessons 1 and 8
     "same-kernel", "intensity", "online-softmax", "attention-memory", "fused-head", "race",
 ]  # fmt: skip
+NOT_YET_IN_FORM = [
+    "05_complexity",
+    "06_heads",
+    "07_parameters",
+    "08_kernels",
+    "11_transfer",
+    "12_bert",
+    "13_translation",
+]
+IN_FORM = [script for script in SCRIPTS if script.stem not in NOT_YET_IN_FORM]
 BROKEN_FOR_REAL = SCRIPTS[:5]  # those that are quick: one control each is run by hand, for its exit code
 
 
@@ -55,12 +67,108 @@ def test_no_claim_is_tried_twice():
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_a_lesson_leaves_drawing_and_breaking_to_the_files_beside_it(script):
-    """lessons/figures/NAME.py draws for NN_NAME.py alone, and takes nothing from it but data."""
-    text = script.read_text(encoding="utf-8")
-    figures = script.parent / "figures" / f"{script.stem[3:]}.py"
-    assert f"from lessons.figures import {figures.stem} as figures\n" in text and figures.exists()
+def test_a_lesson_leaves_drawing_measuring_and_breaking_to_the_files_beside_it(script):
+    """lessons/figures/NAME.py draws for NN_NAME.py alone, and takes nothing from it but data; lessons/evidence/NAME.py,
+    which a lesson may have, holds what its trials measure."""
+    text, name = script.read_text(encoding="utf-8"), script.stem[3:]
+    figures, evidence = (script.parent / folder / f"{name}.py" for folder in ("figures", "evidence"))
+    assert f"from lessons.figures import {name} as figures\n" in text and figures.exists()
+    assert evidence.exists() == (f"from lessons.evidence import {name} as evidence\n" in text)
     assert "matplotlib" not in text and "engine.replace" not in text
+    if evidence.exists():
+        measuring = evidence.read_text(encoding="utf-8")
+        assert ast.get_docstring(ast.parse(measuring)), f"{evidence} does not say what it measures"
+        assert not re.search(r"matplotlib|engine\.replace|lessons\.(figures|harness\.trial)", measuring)
+
+
+def test_every_file_of_figures_and_evidence_belongs_to_a_lesson():
+    names = {script.stem[3:] for script in SCRIPTS}
+    files = [file for folder in ("figures", "evidence") for file in (ROOT / "lessons" / folder).glob("[a-z]*.py")]
+    assert [str(file) for file in files if file.stem not in names] == []
+
+
+def cells_of(source: str) -> list:
+    """The cells as the book cuts them."""
+    spec = importlib.util.spec_from_file_location("cells", ROOT / "docs" / "cells.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.split(source)
+
+
+SECTIONS = ("At the end you can say", "Questions to think about", "Further reading", "Exercises")
+
+
+def missing_form(source: str) -> list[str]:
+    """What a script lacks of a lesson's form."""
+    cells, lines = cells_of(source), source.splitlines()
+    prose, code = (
+        sum(bool(line.strip()) for cell in cells if cell.markdown == markdown for line in cell.text.splitlines())
+        for markdown in (True, False)
+    )
+    text = "\n".join(cell.text for cell in cells if cell.markdown)
+    missing = [name for name in SECTIONS if not re.search(rf"^(## |\*\*){name}", text, re.MULTILINE)]
+    if prose < 0.45 * (prose + code):
+        missing.append(f"prose: {prose} of {prose + code} lines")
+    if len(lines) > 350:
+        missing.append(f"brevity: {len(lines)} lines")
+    first = min(first_results(source), default=len(lines))
+    if first > len(lines) / 3:
+        missing.append(f"an early result: the first is in line {first} of {len(lines)}")
+    return missing
+
+
+def first_results(source: str) -> list[int]:
+    """The lines at which the script itself, outside of functions and classes, prints or shows something."""
+    outside = [n for n in ast.parse(source).body if not isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+    calls = [call for node in outside for call in ast.walk(node) if isinstance(call, ast.Call)]
+    return [call.lineno for call in calls if ast.unparse(call.func) in ("print", "lesson.show")]
+
+
+@pytest.mark.parametrize("script", IN_FORM, ids=lambda script: script.stem)
+def test_a_lesson_has_its_form(script):
+    """Read first and run second: about half of it is prose, and something is seen soon."""
+    assert missing_form(script.read_text(encoding="utf-8")) == []
+
+
+def test_only_lessons_that_exist_wait_for_their_form():
+    assert set(NOT_YET_IN_FORM) <= {script.stem for script in SCRIPTS}
+
+
+IN_GOOD_FORM = """# %% [markdown]
+# **At the end you can say** what 1 + 1 is.
+
+# %%
+print(1 + 1)
+
+# %% [markdown]
+# ## Questions to think about
+# How much is 2 + 2?
+# ## Further reading
+# Peano, *Arithmetices principia*, 1889.
+# ## Exercises
+#
+#
+#
+#
+"""
+LATE = "an early result: the first is in line"
+
+
+@pytest.mark.parametrize(
+    "change, lacking",
+    [
+        (lambda source: source, []),
+        (lambda source: source.replace("# ## Exercises", "# Exercises are left to the reader"), ["Exercises"]),
+        (lambda source: source + "# %%\n" + "x = 1\n" * 7, ["prose: 6 of 14 lines"]),
+        (lambda source: source + "#\n" * 335, ["brevity: 351 lines"]),
+        (lambda source: source.replace("print", "str"), [f"{LATE} 16 of 16"]),
+        (lambda source: source.replace("print(1 + 1)", "def f(): print(1 + 1)"), [f"{LATE} 16 of 16"]),
+        (lambda source: "# %% [markdown]\n" + "# word\n" * 9 + source, [f"{LATE} 15 of 26"]),
+    ],
+    ids=["good", "section", "code", "length", "silent", "never called", "late"],
+)
+def test_what_a_form_lacks_is_named(change, lacking):
+    assert missing_form(change(IN_GOOD_FORM)) == lacking
 
 
 @pytest.mark.slow

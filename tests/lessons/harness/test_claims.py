@@ -11,7 +11,8 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setattr(claims, "ROOT", tmp_path)
     for name in ("kernels/gpu/sky.cu", "autograd/sky.py", "minitransformer/models/sky.py", "lessons/harness/trial.py",
                  "lessons/sequence_layers.py", "lessons/faults/sky.py", "lessons/figures/sky.py", "lessons/01_sky.py",
-                 "lessons/02_sea.py", "lessons/figures/sea.py", "lessons/results/runs.py"):  # fmt: skip
+                 "lessons/02_sea.py", "lessons/figures/sea.py", "lessons/results/runs.py", "lessons/evidence/sky.py",
+                 "lessons/evidence/sea.py"):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("colour = 'blue'\n")
     return tmp_path
@@ -22,8 +23,9 @@ def project(tmp_path, monkeypatch):
     [
         ("kernels/gpu/sky.cu", True), ("autograd/sky.py", True), ("minitransformer/models/sky.py", True),
         ("lessons/harness/trial.py", True), ("lessons/sequence_layers.py", True), ("lessons/faults/sky.py", True),
-        ("lessons/figures/sky.py", True), ("lessons/01_sky.py", True),
-        ("lessons/02_sea.py", False), ("lessons/figures/sea.py", False), ("lessons/results/runs.py", False),
+        ("lessons/figures/sky.py", True), ("lessons/evidence/sky.py", True), ("lessons/01_sky.py", True),
+        ("lessons/02_sea.py", False), ("lessons/figures/sea.py", False), ("lessons/evidence/sea.py", False),
+        ("lessons/results/runs.py", False),
     ],
 )  # fmt: skip
 def test_a_record_is_out_of_date_when_what_its_lesson_uses_has_changed(project, name, matters):

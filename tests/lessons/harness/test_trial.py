@@ -94,7 +94,8 @@ def test_an_interrupted_claim_is_not_finished_and_not_failed(python, write_lesso
     script = write_lesson(GOOD if control else "stop()", **({"control": control} if control else {}))
     stop = "def stop():\n    raise KeyboardInterrupt"
     script.write_text(script.read_text().replace('print("before any trial")', stop))
-    assert run(python, script, tmp_path).returncode != 0
+    result = run(python, script, tmp_path)
+    assert result.returncode != 0 and result.stderr == "\nstopped: 01_tiny is not finished\n"
     assert record(tmp_path)["claims"] == [] and not record(tmp_path)["finished"]
     (lesson,) = json.loads((tmp_path / "build" / "claims.json").read_text())["lessons"]
     assert lesson["state"] == "not finished"
@@ -150,6 +151,29 @@ def test_a_broken_engine_draws_no_figure(python, write_lesson, tmp_path):
     before = (tmp_path / "build" / "lessons" / "01_sky.png").read_bytes()
     run(python, write_lesson(body), tmp_path, "--break", "repainted")
     assert (tmp_path / "build" / "lessons" / "01_sky.png").read_bytes() == before
+
+
+SHOW = "figure, axes = plt.subplots()\nlesson.show(figure, 'sky', 'A sky.')\nprint('below it')"
+
+
+def test_a_figure_outside_of_a_trial_is_kept_with_its_line(python, write_lesson, tmp_path):
+    script = write_lesson(GOOD, more=SHOW)
+    result = run(python, script, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "-> build/lessons/01_sky.png: A sky." in result.stdout.replace("\\", "/")
+    ((line, figure),) = [part for part in record(tmp_path)["output"] if isinstance(part[1], dict)]
+    assert figure == {"figure": "01_sky.png", "caption": "A sky."}
+    assert script.read_text().splitlines()[line - 1].startswith("lesson.show(")
+    texts = [text for _, text in record(tmp_path)["output"] if isinstance(text, str)]
+    assert any(text.startswith("below it") for text in texts) and not any("->" in text for text in texts)
+    assert (tmp_path / "build" / "lessons" / "01_sky.png").stat().st_size > 0
+
+
+def test_a_figure_outside_of_a_trial_is_silent_on_a_broken_engine(python, write_lesson, tmp_path):
+    said = run(python, write_lesson(GOOD, more=SHOW), tmp_path, "--break", "repainted").stdout
+    assert "->" not in said and not (tmp_path / "build" / "lessons" / "01_sky.png").exists()
+    inside = run(python, write_lesson("lesson.show(plt.figure(), 'sky', 'A sky.')\n" + GOOD), tmp_path)
+    assert inside.returncode == 0 and inside.stdout.count("->") == 1, "not again when the trial runs on a broken one"
 
 
 def test_what_is_remembered_does_not_outlive_its_engine(python, write_lesson, tmp_path):
