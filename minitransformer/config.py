@@ -21,6 +21,7 @@ DTYPES = ("float32", "float64")
 NORMS = ("layer", "rms")
 POSITIONS = ("sinusoidal", "learned", "rotary", "none")
 GATED = {"swiglu": "silu", "geglu": "gelu"}  # gated feed-forward layer → what its gate goes through
+HEADS = ("plain", "deep", "none")
 POOLINGS = ("last", "mean", "last_column")
 
 ONE_STACK = ("LanguageModel", "Classifier", "Bert")
@@ -91,6 +92,7 @@ class Config:
     share_embedding: bool = _choice(
         False, "one embedding for both languages, of one vocabulary", "Translator", flags="--share-embedding"
     )
+    heads: str = _choice("plain", "of BERT: one layer each, two as in the original, or none", "Bert", among=HEADS)
     causal: bool = _choice(True, "a word sees those before it only, not all", "LanguageModel", "Classifier")
     n_classes: int = _size(2, "classes to tell apart", "Classifier")
     pooling: str = _choice("last", "which words the classifier's head reads", "Classifier", among=POOLINGS)
