@@ -120,9 +120,10 @@ def _from_gguf(file: GgufFile) -> Pretrained:
         raise said.unknown(f"the architecture {excerpt(said.get('general.architecture'))}")
     settings = llama.gguf_settings(said, tied="output.weight" not in file)
     model = _filled(llama, settings, file, gguf=True)
-    entry = file.metadata.get
-    first = [entry("tokenizer.ggml.bos_token_id")] if entry("tokenizer.ggml.add_bos_token") else []
-    lists = [entry(f"tokenizer.ggml.{name}") for name in ("tokens", "merges", "token_type", "pre")]
+    first = [said.get("tokenizer.ggml.bos_token_id")] if said.get("tokenizer.ggml.add_bos_token") else []
+    lists: list[Any] = [said.get(f"tokenizer.ggml.{name}") for name in ("tokens", "merges", "token_type", "pre")]
+    if any(one is None for one in lists):
+        raise WeightsError(file.path, "has no byte-pair tokenizer", "choose a file that holds one")
     return Pretrained(model, from_gguf(*lists, before=first, source=file.path))
 
 

@@ -100,7 +100,6 @@ DECODER = LAYER | {
 
 def table(config: Any) -> Table:
     C = config.d_model
-    positions = {"read": lambda a: a[UNUSED:], "write": lambda a: np.concatenate([np.zeros_like(a[:UNUSED]), a])}
     names: dict[str, list] = {
         "source_embedding.weight": [Piece("model.shared.weight")],
         "head.bias": [Piece("final_logits_bias", lambda a: a.reshape(-1), lambda a: a[None])],
@@ -111,7 +110,7 @@ def table(config: Any) -> Table:
          {"self_attn": "self_attn", "multihead_attn": "encoder_attn"}),
     )  # fmt: skip
     for side, embedding, layers, parts, attentions in sides:
-        names[f"{embedding}.positions.weight"] = [Piece(f"model.{side}.embed_positions.weight", **positions)]
+        names[f"{embedding}.positions.weight"] = [_positions(f"model.{side}.embed_positions.weight")]
         for kind in ("weight", "bias"):
             names[f"{embedding}.norm.{kind}"] = [Piece(f"model.{side}.layernorm_embedding.{kind}")]
             for i in range(layers):
@@ -121,6 +120,10 @@ def table(config: Any) -> Table:
                     projections = [f"{theirs}{their}.{one}_proj.{kind}" for one in "qkv"]
                     names[f"{ours}{our}.in_proj_{kind}"] = [Piece(name, rows=C) for name in projections]
     return names
+
+
+def _positions(name: str) -> Piece:
+    return Piece(name, lambda a: a[UNUSED:], lambda a: np.concatenate([np.zeros_like(a[:UNUSED]), a]))
 
 
 def description(model: Any) -> dict[str, Any]:
