@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help lessons book test test-slow test-oracles test-models test-browser check format clean
+.PHONY: help lessons book test test-slow test-hostile test-oracles test-models test-browser check format clean
 
 help:
 	@echo "make lessons       runs every lesson and prints the verdicts"
 	@echo "make book          renders lessons, claims and kernels into build/book"
 	@echo "make test          the test suite"
 	@echo "make test-slow     the tests that take minutes: whole lessons, mutation scores, every access checked"
+	@echo "make test-hostile  attacks: mutated files, failing disks, random command lines, graphs and signals (minutes)"
 	@echo "make test-oracles  the tests against PyTorch and others, and the CUDA files against NVIDIA's compiler (no GPU needed)"
 	@echo "make test-models   the tests with real models from \$$MINITRANSFORMER_MODELS"
 	@echo "make test-browser  opens every page of the book in Chromium"
@@ -65,6 +66,10 @@ test: $(VENV)/.installed
 
 test-slow: $(VENV)/.installed
 	@$(PYTEST) -m slow
+
+# Seeded: the same attacks each time; MINITRANSFORMER_HOSTILE_SEED=N makes others.
+test-hostile: $(VENV)/.oracles
+	@$(PYTEST) -m hostile
 
 test-oracles: $(VENV)/.oracles
 	@$(PYTEST) -m 'oracle and not models'

@@ -92,7 +92,9 @@ class Config:
     share_embedding: bool = _choice(
         False, "one embedding for both languages, of one vocabulary", "Translator", flags="--share-embedding"
     )
-    heads: str = _choice("plain", "of BERT: one layer each, two as in the original, or none", "Bert", among=HEADS)
+    heads: str = _choice(
+        "plain", "of BERT: one layer each; two, as published (deep); or none", "Bert", among=HEADS, flags="--bert-heads"
+    )
     causal: bool = _choice(True, "a word sees those before it only, not all", "LanguageModel", "Classifier")
     n_classes: int = _size(2, "classes to tell apart", "Classifier")
     pooling: str = _choice("last", "which words the classifier's head reads", "Classifier", among=POOLINGS)

@@ -20,6 +20,7 @@ class Optimizer:
     """What all optimizers share: the named parameters, and a few arrays and a step count kept for each."""
 
     kept: tuple[str, ...] = ()  # the arrays a subclass keeps for each parameter
+    squares: tuple[str, ...] = ()  # those among them that cannot be negative
 
     def __init__(self, parameters: Parameters, lr: float, weight_decay: float):
         self.parameters = _named(parameters)
@@ -72,7 +73,14 @@ class Optimizer:
         arrays = {name: value for name, value in state.items() if name not in ("lr", "steps")}
         if len(arrays) + 2 != len(state) or not isinstance(state["steps"], Mapping):
             raise ValueError("this is not the state of an optimizer: lr or steps is missing")
-        steps = {name: int(count) for name, count in state["steps"].items()}
+        steps, lr = dict(state["steps"]), state["lr"]
+        if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 <= lr < math.inf:
+            raise ValueError(f"this state does not fit the optimizer: lr is {lr!r}")
+        for name, count in steps.items():
+            if (
+                isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < 2**53
+            ):  # further, a float cannot count
+                raise ValueError(f"this state does not fit the optimizer: {name} was updated {count!r} times")
         faults = [f"{name} is missing" for name in self.parameters if name not in steps]
         faults += [f"{name} is unknown here" for name in steps if name not in self.parameters]
         for name, count in steps.items():
@@ -85,11 +93,13 @@ class Optimizer:
                 faults.append(f"{key} is unknown here")
             elif array.shape != parameter.shape or array.dtype.kind != "f":
                 faults.append(f"{key} is {array.dtype} {array.shape}, expected floats {parameter.shape}")
+            elif kind in self.squares and array.size and array.min() < 0:
+                faults.append(f"{key} is a mean of squares and holds {array.min():.3g}")
             else:
                 new[kind][name] = parameter.backend.asarray(np.array(array, dtype=parameter.dtype))
         if faults:
             raise ValueError(f"this state does not fit the optimizer: {'; '.join(faults[:8])}")
-        self.lr, self.arrays, self.steps = float(state["lr"]), new, steps
+        self.lr, self.arrays, self.steps = float(lr), new, steps
 
 
 class Adam(Optimizer):
@@ -98,6 +108,7 @@ class Adam(Optimizer):
     weight_decay pulls weights towards zero by way of the gradient, where v̂ then scales it (see AdamW)."""
 
     kept = ("m", "v")
+    squares = ("v",)
     decoupled = False
 
     def __init__(

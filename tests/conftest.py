@@ -59,6 +59,7 @@ def rng():
 ON_REQUEST = {
     "models": ("tests with real models", "make test-models"),
     "oracle": ("tests against other implementations or NVIDIA's compiler", "make test-oracles"),
+    "hostile": ("attacks on the whole program", "make test-hostile"),
     "slow": ("tests that take minutes: whole lessons, mutation scores, every access checked", "make test-slow"),
 }
 
@@ -100,6 +101,12 @@ def pytest_collectreport(report):
 
 
 def pytest_terminal_summary(terminalreporter):
+    reports = [report for group in ("passed", "failed") for report in terminalreporter.stats.get(group, [])]
+    figures = [text for report in reports for name, text in report.user_properties if name == "hostile"]
+    if figures:
+        terminalreporter.section("what was tried", sep="-")
+        for text in figures:
+            terminalreporter.write_line(text)
     if LEFT_OUT:
         terminalreporter.section("left out, and why", sep="-")
         for group, reason in LEFT_OUT.items():

@@ -4,7 +4,8 @@ NumPy's products bring a second team of threads, which fights with Numba's for t
 result. Here a kernel's `prange` hands out blocks, and `gemm` calls the same library (OpenBLAS in NumPy's wheels) on one
 block with one thread: what goes before and after the product is done while the block is in the cache, a sum may be
 accumulated in place (beta = 1), and no thread ever waits for another's part. Blocks depend on the sizes alone, never on
-the number of threads, so that the bits do not either.
+the number of threads, so that the bits do not either. (The kernel `matmul`, for products of any shape, is NumPy's own:
+its bits may change with the number of BLAS threads.)
 
 The routine's address is found once (threadpoolctl knows where the library lies), tried on a small product, and given
 to kernels as an argument: an address compiled into a kernel would spoil its cache. Where no library is found, plain

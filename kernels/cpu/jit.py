@@ -9,7 +9,7 @@ Infinities and NaN keep their meaning (`ninf`, `nnan` are absent): a mask is a r
 
 Threads: `prange` over tasks that each own their part of the result. A reduction across tasks goes through an array
 of partial results whose number depends on the sizes alone, summed in order afterwards, so that neither timing nor
-the number of threads changes a bit.
+the number of threads changes a bit. That holds for what is compiled here; `matmul` is NumPy's, and follows its BLAS.
 """
 
 import hashlib

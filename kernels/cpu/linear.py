@@ -120,5 +120,7 @@ def linear_backward(dy, x, weight, with_bias):
 
 
 def matmul(a, b):
-    """c = a b over the last two axes; the leading ones are broadcast.   a (..., n, k); b (..., k, m)"""
+    """c = a b over the last two axes; the leading ones are broadcast.   a (..., n, k); b (..., k, m)
+
+    NumPy's own product: unlike those above, its bits may change with the number of BLAS threads."""
     return np.matmul(a, b)

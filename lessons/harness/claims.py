@@ -83,20 +83,26 @@ def gather() -> dict[str, Any]:
     return summary
 
 
+# what a command prints, with the type it must have: people edit the file by hand
+_CLAIM = {"claim": str, "lesson": str, "statement": str, "verdict": str, "evidence": str, "checks": list,
+          "figures": list, "controls": list}  # fmt: skip
+_CONTROL = {"control": str, "what": str, "caught": bool, "by": str}
+_LESSON = {"lesson": str, "title": str, "state": str}
+
+
+def _holds(value: Any, entries: dict[str, type]) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in entries.items())
+
+
 def read() -> dict[str, Any]:
     """build/claims.json, or an error that says what to do."""
     if not CLAIMS.exists():
         raise ClaimsError(f"there is no {CLAIMS} here; run minitransformer lessons first")
     summary = _load(CLAIMS)
-    needed = {"claim", "lesson", "statement", "verdict", "evidence", "checks", "figures", "controls"}
-    try:
-        complete = {"lessons", "claims", "controls"} <= summary.keys() and all(
-            needed <= claim.keys() and all({"control", "what", "caught", "by"} <= c.keys() for c in claim["controls"])
-            for claim in summary["claims"]
-        )
-        complete = complete and all({"lesson", "title", "state"} <= one.keys() for one in summary["lessons"])
-    except (AttributeError, TypeError):
-        complete = False
+    complete = _holds(summary, {"lessons": list, "claims": list, "controls": dict})
+    complete = complete and all(_holds(claim, _CLAIM) for claim in summary["claims"])
+    complete = complete and all(_holds(c, _CONTROL) for claim in summary["claims"] for c in claim["controls"])
+    complete = complete and all(_holds(lesson, _LESSON) for lesson in summary["lessons"])
     if not complete:
         raise ClaimsError(f"{CLAIMS} is not a record of claims; run minitransformer lessons again")
     return summary
@@ -146,5 +152,5 @@ def _load(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ClaimsError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ClaimsError(f"{path} is broken ({error}); run minitransformer lessons again") from None

@@ -19,6 +19,7 @@ from minitransformer.app.cli.namespace import options_of
 from minitransformer.errors import UserError
 
 SUMMARY = "every claim of the lessons, its verdict and evidence, from their last run"
+MERELY_PRINTS = True
 
 
 @dataclass(frozen=True)

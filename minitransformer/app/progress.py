@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TextIO, TypeVar
+
+from minitransformer.app.output import forgiving
 
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ class Lines:
     """A line at most every `seconds`: for log files and pipes, where a bar would leave thousands of fragments."""
 
     def __init__(self, stream: TextIO | None = None, seconds: float = 5.0):
-        self.stream, self.seconds = stream or sys.stderr, seconds
+        self.stream, self.seconds = forgiving(stream), seconds
         self._next = time.monotonic()  # the first step is shown at once: it tells that all is well
 
     def update(self, status: Status) -> None:
@@ -77,7 +78,7 @@ class Bar:
     """A tqdm bar that stays on one line of the terminal."""
 
     def __init__(self, stream: TextIO | None = None):
-        self.stream = stream or sys.stderr
+        self.stream = forgiving(stream)
         self._bar: Any = None
 
     def update(self, status: Status) -> None:
@@ -113,7 +114,7 @@ class Bar:
 
 def progress_on(stream: TextIO | None = None) -> Progress:
     """A bar if the stream (stderr unless told) is a terminal, else lines."""
-    stream = stream or sys.stderr
+    stream = forgiving(stream)
     return Bar(stream) if stream.isatty() else Lines(stream)
 
 
@@ -122,7 +123,7 @@ PATIENCE = 2.0  # seconds that a user waits without asking why
 
 def counted(items: Sequence[T], what: str, stream: TextIO | None = None) -> Iterator[T]:
     """The items themselves. Whoever waits for them longer than PATIENCE is shown how many have gone by."""
-    stream = stream or sys.stderr
+    stream = forgiving(stream)
     if stream.isatty():
         from tqdm import tqdm
 

@@ -15,7 +15,8 @@ from minitransformer.errors import UserError
 
 OWN = "set MINITRANSFORMER_CACHE to a folder of your own"
 TEMPORARY = ".tmp"
-YOUNG = 60  # seconds in which a new scratch folder is surely locked by whoever made it
+UNBORN = ".new"
+YOUNG = 60  # seconds in which a new scratch folder is surely locked by whoever made it, and gets its name
 
 
 def cache() -> Path:
@@ -66,21 +67,35 @@ def _group_of_one(number: int) -> bool:
 @contextmanager
 def scratch(path: Path) -> Iterator[Path]:
     """A folder that is gone afterwards, whatever happens, unless it was renamed. Its name ends in the number of this
-    process and `.tmp`; those that killed processes left behind go with the next one made for the same purpose."""
+    process and `.tmp`; those that killed processes left behind are swept before and after."""
     path.parent.mkdir(parents=True, exist_ok=True)
     purpose = path.name.removesuffix(TEMPORARY).rpartition(".")[0]
-    for other in path.parent.iterdir():
-        if re.fullmatch(rf"{re.escape(purpose)}\.\d+\{TEMPORARY}", other.name) and other != path and _abandoned(other):
-            shutil.rmtree(other, ignore_errors=True)
+    sweep(path.parent, purpose)
     shutil.rmtree(path, ignore_errors=True)  # of a process that was killed and had the same number
-    path.mkdir()
-    lock = _lock(path)
+    # locked before it gets the name by which others look: whatever has the name and no lock is nobody's
+    unborn = path.with_name(path.name + UNBORN)
+    shutil.rmtree(unborn, ignore_errors=True)
+    unborn.mkdir()
+    lock = None
     try:
+        lock = _lock(unborn)
+        os.replace(unborn, path)
         yield path
     finally:
+        shutil.rmtree(unborn, ignore_errors=True)
         shutil.rmtree(path, ignore_errors=True)
         if lock is not None:
             os.close(lock)
+        sweep(path.parent, purpose)
+
+
+def sweep(folder: Path, purpose: str) -> None:
+    """Removes what killed processes left of `scratch` folders for this purpose."""
+    with suppress(OSError):  # no such folder, or not ours: then there is nothing to sweep
+        for other in folder.iterdir():
+            ours = re.fullmatch(rf"{re.escape(purpose)}\.\d+\{TEMPORARY}(\{UNBORN})?", other.name)
+            if ours and _abandoned(other):
+                shutil.rmtree(other, ignore_errors=True)
 
 
 def _lock(path: Path) -> int | None:
@@ -102,7 +117,7 @@ def _lock(path: Path) -> int | None:
 
 def _abandoned(path: Path) -> bool:
     with suppress(OSError):
-        if path.is_symlink() or time.time() - path.stat().st_mtime < YOUNG:
+        if path.is_symlink() or (path.name.endswith(UNBORN) and time.time() - path.stat().st_mtime < YOUNG):
             return False
         lock = _lock(path)
         if lock is not None:

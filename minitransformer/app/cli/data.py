@@ -76,7 +76,8 @@ def _count(record: dict) -> None:
     """A row for each file: its texts, in all and by class, and its size."""
     from minitransformer.app.tables import table
 
-    columns = list(dict.fromkeys(key for counts in record["files"].values() for key in counts if key != "bytes"))
+    other = ("bytes", "sha256")
+    columns = list(dict.fromkeys(key for counts in record["files"].values() for key in counts if key not in other))
     rows = []
     for name, counts in record["files"].items():
         numbers = [f"{counts[key]:,}" if key in counts else "" for key in columns]

@@ -30,6 +30,7 @@ from minitransformer.errors import UserError
 
 # option → the kinds of models that have use for it
 USES = {"beam": ("Translator",), "text_column": ("LanguageModel", "Classifier"), "label_column": ("Classifier",)}
+MERELY_PRINTS = True
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,23 @@
 """The command line: `minitransformer COMMAND ...`. One file a command, and only the one asked for is loaded; packages
 beside this one add theirs through the entry points of the group `minitransformer.commands`.
 
-What a user can get wrong ends in one line on stderr and exit code 2. Ctrl-C ends with exit code 130."""
+What a user can get wrong ends in one line on stderr and exit code 2, a result that cannot be written in one line and
+exit code 1. Ctrl-C ends with exit code 130, other signals that ask a program to stop with 128 and their number."""
 
 import argparse
 import importlib
-import io
-import os
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple
 
 import kernels
-from minitransformer.errors import UserError
+from minitransformer.app import output
+from minitransformer.app.cli.surroundings import tidy_up
+from minitransformer.errors import UserError, one_line, system_error
 
 COMMANDS = {
     "backends": "what works here, and why the rest does not",
@@ -44,6 +48,7 @@ class Command(NamedTuple):
     description: str | None
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]  # → exit code
+    merely_prints: bool = False  # done when nobody reads on; others go on with their work
 
 
 NOTHING: Mapping[str, Command] = {}
@@ -64,7 +69,7 @@ def command_named(name: str) -> Command:
         module = importlib.import_module(f"minitransformer.app.cli.{name.replace('-', '_')}")
     else:
         module = added_commands()[name].load()
-    return Command(module.__doc__, module.add_arguments, module.run)
+    return Command(module.__doc__, module.add_arguments, module.run, getattr(module, "MERELY_PRINTS", False))
 
 
 def parser_for(name: str, program: str = PROGRAM, instead: Mapping[str, Command] = NOTHING) -> argparse.ArgumentParser:
@@ -76,7 +81,7 @@ def parser_for(name: str, program: str = PROGRAM, instead: Mapping[str, Command]
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_arguments(parser)
-    parser.set_defaults(run=command.run, program=program)
+    parser.set_defaults(run=command.run, program=program, merely_prints=command.merely_prints)
     return parser
 
 
@@ -98,19 +103,19 @@ def main(
     instead  commands that take the place of those of the same name"""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     name = arguments[0] if arguments else "--help"
-    if name not in COMMANDS and name not in added_commands():
-        _overview(program).parse_args(arguments[:1] or ["--help"])
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without → must not cost a run its summary
 
     def work() -> int:
+        tidy_up()
+        if name not in COMMANDS and name not in added_commands():
+            _overview(program).parse_args(arguments[:1] or ["--help"])
         given = parser_for(name, program, instead).parse_args(arguments[1:])
         if getattr(given, "backend", None) is not None:
             kernels.use(given.backend)
+        if not given.merely_prints:
+            output.keep_working()
         return given.run(given) or 0
 
-    return orderly(f"{program} {name}", work)
+    return orderly(f"{program} {name}", work, merely_prints=True)  # until a command with work to do is found
 
 
 def _overview(program: str) -> argparse.ArgumentParser:
@@ -128,22 +133,65 @@ def _overview(program: str) -> argparse.ArgumentParser:
     return overview
 
 
-def orderly(name: str, work: Callable[[], int]) -> int:
+class Stopped(KeyboardInterrupt):
+    """A signal that asks the program to stop: it leaves as by Ctrl-C, and nothing half done behind."""
+
+    def __init__(self, number: int):
+        self.number = number
+
+
+def orderly(name: str, work: Callable[[], int], merely_prints: bool = False) -> int:
     """Does a program's work and returns its exit code; what a user can mend becomes one line on stderr."""
+    with output.guarded() as out, _signals():
+        try:
+            try:
+                if not merely_prints:
+                    output.keep_working()
+                code = work()
+            finally:
+                out.flush()
+        except Stopped as stop:
+            return _said(f"\nstopped by {signal.Signals(stop.number).name}", 128 + stop.number)
+        except KeyboardInterrupt:
+            return _said("\nstopped", 130)
+        except output.OutputLost as lost:
+            return 0 if lost.reader_left else _said(f"{name}: {lost}", 1)
+        except MemoryError as error:
+            return _said(f"{name}: not enough memory ({error}); give smaller sizes or batches", 2)
+        except (UserError, kernels.BackendError) as error:
+            return _said(f"{name}: {error}", 2)
+        except OSError as error:  # what nobody foresaw: the system's own words, and the file if it names one
+            return _said(f"{name}: {system_error(error.filename or 'the system', 'refused', error)}", 2)
+        if out.failure is not None and code == 0 and not output.OutputLost("stdout", out.failure).reader_left:
+            return 1  # the work is done, but its summary is lost; it has been said
+        return code
+
+
+def _said(line: str, code: int) -> int:
+    first, rest = ("\n", line[1:]) if line.startswith("\n") else ("", line)
+    print(first + one_line(rest, 2000), file=sys.stderr, flush=True)
+    return code
+
+
+def _stop(number: int, _frame: object) -> None:
+    raise Stopped(number)
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """SIGTERM, and SIGHUP of a terminal that is closed, end a program as Ctrl-C does; what whoever started it chose
+    to ignore (nohup) stays ignored."""
+    numbers = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
+    caught = [n for n in numbers if n is not None and signal.getsignal(n) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        caught = []
+    for number in caught:
+        signal.signal(number, _stop)
     try:
-        return work()
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader (head, less) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except MemoryError as error:
-        print(f"{name}: not enough memory ({error}); give smaller sizes or batches", file=sys.stderr)
-        return 2
-    except (UserError, kernels.BackendError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return 2
+        yield
+    finally:
+        for number in caught:
+            signal.signal(number, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

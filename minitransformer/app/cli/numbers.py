@@ -6,6 +6,8 @@ import argparse
 import math
 from typing import Any
 
+from minitransformer.errors import excerpt
+
 
 def at_least_one(text: str) -> int:
     return _number(text, int, 1, "a whole number from 1 on")
@@ -38,8 +40,10 @@ def below_one(text: str) -> float:
 def _number(text: str, kind: Any, least: float, expected: str) -> Any:
     try:
         value = kind(text)
-        if least <= value < math.inf and value < 2**63:
-            return value
     except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"{text!r}: give {expected}")
+        value = math.nan
+    if 2**63 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{excerpt(text)} is too large: give {expected}, below 2^63 = 9.2e18")
+    if not least <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{excerpt(text)}: give {expected}")
+    return value

@@ -38,6 +38,7 @@ PARTS = {
     "gate": "feed-forward",
     "norm": "norms",
 }
+MERELY_PRINTS = True
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from minitransformer.app.data import DataError, read_documents
-from minitransformer.app.data.readers.lines import MAX_LINE_BYTES, decode_line
+from minitransformer.app.data.readers.lines import numbered_lines
 from minitransformer.errors import UserError
 
 STDIN = "<stdin>"
+MOST_LETTERS = 64 * 2**20  # from a pipe: what they become in ids takes some gigabytes
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,13 @@ def checked(text: str) -> str:
 
 
 def _piped() -> list[str]:
-    lines = []
-    for number, raw in enumerate(sys.stdin.buffer, 1):
-        if len(raw) > MAX_LINE_BYTES:
-            raise DataError(STDIN, number, f"{len(raw)} bytes in a line", "shorter lines", "cut it into lines")
-        line = decode_line(STDIN, number, raw.rstrip(b"\r\n")).strip()
-        if line:
-            lines.append(line)
+    """Lines from a pipe, read one by one: an endless one, or endless lines, are refused before memory is full."""
+    lines, total = [], 0
+    for number, text in numbered_lines(STDIN, content=sys.stdin.buffer):
+        total += len(text)
+        if total > MOST_LETTERS:
+            advice = "give them in parts (split -l), or in a file by --file"
+            raise DataError(STDIN, number, f"more than {MOST_LETTERS:,} letters", "fewer texts", advice)
+        if text.strip():
+            lines.append(text.strip())
     return lines

@@ -18,6 +18,8 @@ from minitransformer.app.cli import using as _using
 from minitransformer.app.cli.namespace import options_of
 from minitransformer.errors import UserError
 
+MERELY_PRINTS = True
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     _input.add_input(parser, "sentences to translate")

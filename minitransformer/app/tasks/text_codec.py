@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
 import re
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from minitransformer.app.data import DataError, LabTokenizer, Tokenizer, load_tokenizer
+from minitransformer.app.data.tokenizers.json_files import FilesInMemory
 from minitransformer.app.language import detokenize
 from minitransformer.app.training.checkpoints import CheckpointError
 from minitransformer.errors import UserError
@@ -70,12 +69,7 @@ class TextCodec:
 
     def pack(self) -> dict[str, Any]:
         """The tokenizer's own files, as JSON."""
-        with tempfile.TemporaryDirectory() as folder:
-            self.tokenizer.save(folder)
-            files = {}
-            for name in sorted(os.listdir(folder)):
-                with open(os.path.join(folder, name), "rb") as file:
-                    files[name] = _packed(name, file.read())
+        files = {name: _packed(name, content) for name, content in sorted(self.tokenizer.files().items())}
         return {"style": self.style, "files": files}
 
     @classmethod
@@ -85,16 +79,15 @@ class TextCodec:
         files = packed.get("files") if isinstance(packed, dict) else None
         if not isinstance(files, dict) or packed.get("style") not in STYLES:
             raise CheckpointError(path, "holds no tokenizer", advice)
-        with tempfile.TemporaryDirectory() as folder:
-            for name, content in files.items():
-                if name not in _FILES or not isinstance(content, str):  # a name could lead out of the folder
-                    raise CheckpointError(path, f"holds the unknown tokenizer file {name!r}", advice)
-                with open(os.path.join(folder, name), "wb") as file:
-                    file.write(_unpacked(name, content, path))
-            try:
-                return cls(load_tokenizer(folder), packed["style"])
-            except DataError as error:
-                raise CheckpointError(path, f"its tokenizer cannot be used (found {error.found})", advice) from error
+        contents = {}
+        for name, content in files.items():
+            if name not in _FILES or not isinstance(content, str):
+                raise CheckpointError(path, f"holds the unknown tokenizer file {name!r}", advice)
+            contents[name] = _unpacked(name, content, path)
+        try:
+            return cls(load_tokenizer(FilesInMemory(contents, path)), packed["style"])
+        except DataError as error:
+            raise CheckpointError(path, f"its tokenizer cannot be used (found {error.found})", advice) from error
 
 
 def _packed(name: str, raw: bytes) -> str:

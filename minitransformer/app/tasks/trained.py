@@ -8,7 +8,7 @@ from typing import Any
 
 from minitransformer.app.tasks.text_codec import TextCodec
 from minitransformer.app.training.checkpoints import Checkpoint, CheckpointError, RunFolder, load_model
-from minitransformer.errors import UserError
+from minitransformer.errors import UserError, excerpt
 from minitransformer.models import Model
 
 NAMES = {
@@ -16,6 +16,7 @@ NAMES = {
 }  # fmt: skip
 # kind of model → the command that makes one, and the folder it goes to unless told otherwise
 COMMANDS = {"LanguageModel": "pretrain", "Classifier": "finetune", "Translator": "train-translator"}
+SIDES = {"Translator": ("source", "target")}  # of its tokenizers; other models have one, for "text"
 FOLDERS = {"LanguageModel": "runs/pretrain", "Classifier": "runs/finetune", "Translator": "runs/translator"}
 
 
@@ -69,9 +70,6 @@ def open_model(path: str | None, kind: str | None, extra: str = "", which: str =
     if kind is not None:
         check_kind(checkpoint, kind, f"make one with `minitransformer {COMMANDS[kind]}`, or name another run")
     codecs = codecs_of(checkpoint)
-    if codecs.keys() != ({"source", "target"} if model.kind == "Translator" else {"text"}):
-        raise CheckpointError(checkpoint.path, "holds the tokenizers of another task", "name another run")
-    _check_vocabulary(checkpoint, codecs)
     return Trained(model, checkpoint, codecs)
 
 
@@ -111,7 +109,14 @@ def codecs_of(checkpoint: Checkpoint) -> dict[str, TextCodec]:
     packed = checkpoint.tokenizer
     if not isinstance(packed, dict) or not packed:
         raise CheckpointError(checkpoint.path, "holds no tokenizer", "name a checkpoint made by a command of ours")
-    return {str(side): TextCodec.unpack(one, checkpoint.path) for side, one in packed.items()}
+    kind = checkpoint.model["kind"]
+    needed = SIDES.get(Model.kinds[kind].kind if kind in Model.kinds else kind, ("text",))
+    if packed.keys() != set(needed):
+        found = f"holds the tokenizers {', '.join(map(excerpt, packed))}, not {' and '.join(needed)}"
+        raise CheckpointError(checkpoint.path, found, "restore it from a copy, or name another run")
+    codecs = {side: TextCodec.unpack(packed[side], checkpoint.path) for side in needed}
+    _check_vocabulary(checkpoint, codecs)
+    return codecs
 
 
 def _check_vocabulary(checkpoint: Checkpoint, codecs: dict[str, TextCodec]) -> None:

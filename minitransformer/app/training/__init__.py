@@ -1,4 +1,5 @@
-"""Training: one loop for all models, which stops and resumes bit for bit.
+"""Training: one loop for all models, which stops and resumes bit for bit (on the same machine with the same software;
+otherwise it says that it does not).
 
 Everything here surrounds these fourteen lines, which need nothing but the model and its optimizer:
 
@@ -44,7 +45,8 @@ loop.py        the steps, and between them evaluation and limits
 run.py         where a run stands; starting, resuming, saving it
 metrics.py     its numbers: averaged, written down, drawn
 options.py     how long to train, how often to look
-interrupts.py  Ctrl-C as a polite request
+interrupts.py  Ctrl-C and a closed terminal as polite requests
+environment.py what decides about the last bits: versions, processor, BLAS
 checkpoints/   what is saved, and how it is read with suspicion
 """
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a polite request: finish the step, save, say how to go on."""
+"""Ctrl-C, SIGTERM and SIGHUP as a polite request: finish the step, save, say how to go on."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ _NOTICE = b"\nstopping after this step and saving (once more: stop at once) ...\
 
 
 class Interrupts:
-    """Inside `with`, the first SIGINT or SIGTERM is only noted in `signal`; a second one raises KeyboardInterrupt.
+    """Inside `with`, the first SIGINT, SIGTERM or SIGHUP is only noted in `signal`; a second SIGINT or SIGTERM raises
+    KeyboardInterrupt. A SIGHUP hurries nobody: a terminal that is closed sends several, and a SIGTERM may follow.
     Signals can be caught in the main thread only; in others this does nothing."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._requests = 0  # by SIGINT and SIGTERM
         self._at_once = False
         self._former: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            numbers = [signal.SIGINT, signal.SIGTERM]
+            if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # by nohup
+                numbers.append(signal.SIGHUP)
+            for number in numbers:
                 self._former[number] = signal.signal(number, self._received)
         return self
 
@@ -42,9 +47,10 @@ class Interrupts:
             self._at_once = False
 
     def _received(self, number: int, _frame: FrameType | None) -> None:
-        second = self.signal is not None
         self.signal = self.signal or number
-        if second or self._at_once:
+        self._requests += number in (signal.SIGINT, signal.SIGTERM)
+        if self._requests > 1 or self._at_once:
+            self._at_once = False  # while the work is being abandoned, nothing further is
             raise KeyboardInterrupt
         with suppress(OSError):  # not print: the signal may have come in the middle of one
             os.write(2, _NOTICE)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from minitransformer.app.training.checkpoints import JsonObject
 from minitransformer.app.training.checkpoints.files import replacing
-from minitransformer.errors import Path, system_error
+from minitransformer.errors import FileError, Path, system_error
 
 if TYPE_CHECKING:  # loaded by the first picture, and not before
     from matplotlib.axes import Axes
@@ -49,34 +49,52 @@ def with_perplexity(values: dict[str, float]) -> dict[str, float]:
 
 class MetricsFile:
     """metrics.jsonl: one JSON object a line, appended as training goes, cut back when a run resumes. A checkpoint notes
-    how many lines were written, and resuming keeps just those."""
+    how many lines were written, and resuming keeps just those.
+
+    A line that cannot be written waits in memory for the next one, or for the next checkpoint, which needs them all."""
 
     def __init__(self, folder: Path):
         self.path = os.path.join(folder, FILE)
-        self.lines = 0
+        self.lines = 0  # the waiting ones among them
+        self._size = 0  # bytes that are surely in the file
+        self._waiting = b""
 
     def restart(self, lines: int = 0, step: int = 0) -> None:
         """Keeps the first `lines` lines up to `step`: what came later will happen, and be written, again."""
         kept = [record for record in read_metrics(self.path)[:lines] if record["step"] <= step]
+        content = "".join(_line(record) for record in kept).encode("utf-8")
         with replacing(self.path) as file:
-            file.write("".join(_line(record) for record in kept).encode("utf-8"))
-        self.lines = len(kept)
+            file.write(content)
+        self.lines, self._size, self._waiting = len(kept), len(content), b""
 
-    def append(self, record: JsonObject) -> None:
-        try:
-            with open(self.path, "ab") as file:
-                file.write(_line(record).encode("utf-8"))
-        except OSError as error:
-            raise system_error(self.path, "cannot be written", error) from error
+    def append(self, record: JsonObject) -> FileError | None:
+        """Returns why the line has to wait, if it has to."""
+        self._waiting += _line(record).encode("utf-8")
         self.lines += 1
+        try:
+            self._write()
+        except OSError as error:
+            return system_error(self.path, "cannot be written", error)
+        return None
 
     def sync(self) -> None:
         """To the disk: a checkpoint must not outlive the lines it counts."""
         try:
-            with open(self.path, "ab") as file:
-                os.fsync(file.fileno())
+            self._write(sync=True)
         except OSError as error:
             raise system_error(self.path, "cannot be written", error) from error
+
+    def _write(self, sync: bool = False) -> None:
+        with open(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "wb", buffering=0) as file:
+            if self._waiting:
+                file.seek(self._size)  # over whatever a failed attempt left of a line
+                left = memoryview(self._waiting)
+                while left:
+                    left = left[file.write(left) :]
+                file.truncate()
+                self._size, self._waiting = self._size + len(self._waiting), b""
+            if sync:
+                os.fsync(file.fileno())
 
 
 def read_metrics(path: Path) -> list[JsonObject]:

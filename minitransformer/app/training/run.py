@@ -14,8 +14,8 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-import kernels
 from minitransformer.app.progress import Progress
+from minitransformer.app.training import environment
 from minitransformer.app.training.checkpoints import (
     Best,
     Checkpoint,
@@ -139,7 +139,7 @@ class Run:
         self.model, self.optimizer, self.tokenizer, self.progress = model, optimizer, tokenizer, progress
         self.files = None if folder is None else (RunFolder(folder, options.keep), MetricsFile(folder))
         # what decides about the numbers of a run, as JSON values; noted in its checkpoints and compared on resuming
-        self.environment = {"backend": kernels.current().name, "numpy": np.__version__}
+        self.environment = environment.description()
         self.training = {
             "options": asdict(options),
             "optimizer": {name: v for name, v in vars(optimizer).items() if isinstance(v, int | float | tuple)},
@@ -149,6 +149,7 @@ class Run:
         self.state = State()
         self.checkpoint: str | None = None  # the path of the last one
         self.unsaved = True
+        self.told_of_metrics = False  # that its lines cannot be written at the moment
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -192,7 +193,7 @@ class Run:
 
     def _changes_since(self, checkpoint: Checkpoint) -> list[str]:
         """What differs from the former run and so ends the bit-for-bit agreement with it."""
-        changes = differences(checkpoint.environment, self.environment)
+        changes = environment.changes(checkpoint.environment, self.environment)
         for part, given in json.loads(json.dumps(self.training)).items():  # as the file has it: a tuple is a list there
             saved = checkpoint.training.get(part)
             ignored = WITHOUT_EFFECT_ON_WEIGHTS if part == "options" else ()
@@ -215,7 +216,10 @@ class Run:
         state.metrics[kind] = where | finite | spent
         self.unsaved = True
         if self.files is not None:
-            self.files[1].append(state.metrics[kind])
+            trouble = self.files[1].append(state.metrics[kind])
+            if trouble is not None and not self.told_of_metrics:
+                self.progress.note(f"note: {trouble}; training goes on, and the lines wait for the next checkpoint")
+            self.told_of_metrics = trouble is not None
 
     def save(self) -> None:
         if self.files is not None:
@@ -251,7 +255,11 @@ class Run:
             title = os.path.basename(os.path.abspath(folder.path))
             try:
                 draw_curve(read_metrics(metrics.path), os.path.join(folder.path, CURVE), title)
-            except CheckpointError as error:  # the picture is a comfort: without it the run is still a good one
+            except (
+                CheckpointError,
+                OSError,
+                ImportError,
+            ) as error:  # without it a run is still a good one
                 self.progress.note(f"no learning curve: {error}")
         self.progress.close()
         state = self.state

@@ -83,6 +83,11 @@ def test_gradients_of_todays_parts(kind, backend):
     check(model, lambda: LOSSES[kind](model))
 
 
+def test_gradients_of_deep_heads(backend):
+    model = MODELS["Bert"](vocab_size=5, n_layers=1, heads="deep", tie_weights=True, **SIZES)
+    check(model, lambda: LOSSES["Bert"](model))
+
+
 def test_gradients_of_parts_mixed(backend):
     """A gate with dropout and biases; layer norm and feed-forward without; a norm after the embedding."""
     dropped = SIZES | {"activation": "geglu", "dropout": 0.3, "norm_embedding": True, "positions": "none"}

@@ -137,6 +137,38 @@ def test_bert():
     compare(ours, theirs, bert, lambda: ours.hidden(IDS, segments, lengths)[real], their_hidden, EXACT, heads)
 
 
+def test_bert_with_its_heads():
+    """Both heads as published: words from a dense layer, GELU and a norm; what follows from the pooled first place."""
+    settings = transformers.BertConfig(
+        vocab_size=V, hidden_size=C, num_hidden_layers=L, num_attention_heads=H, intermediate_size=F,
+        max_position_embeddings=9, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+        attn_implementation="eager",
+    )  # fmt: skip
+    theirs = randomised(transformers.BertForPreTraining(settings))
+    ours = Bert(V, **SIZES, norm_eps=settings.layer_norm_eps, tie_weights=True, heads="deep")
+    names = {"cls.predictions.transform.dense": "word_dense", "cls.predictions.transform.LayerNorm": "word_norm",
+             "bert.pooler.dense": "next_dense", "cls.seq_relationship": "next_head"}  # fmt: skip
+
+    def renamed(arrays):
+        state = bert({name.removeprefix("bert."): array for name, array in arrays.items()})
+        for their_name, our_name in names.items():
+            for part in ("weight", "bias"):
+                state[f"{our_name}.{part}"] = arrays[f"{their_name}.{part}"]
+        return state | {"word_head.bias": arrays["cls.predictions.bias"]}
+
+    segments = IDS % 2
+
+    def ours_joined():
+        words, following = ours(IDS, segments)
+        return words.sum(axis=1) * following[:, :1]  # a number that both heads have a part in
+
+    def theirs_joined():
+        out = theirs(input_ids=torch.tensor(IDS), token_type_ids=torch.tensor(segments))
+        return out.prediction_logits.sum(dim=1) * out.seq_relationship_logits[:, :1]
+
+    compare(ours, theirs, renamed, ours_joined, theirs_joined, EXACT)
+
+
 def test_llama():
     settings = transformers.LlamaConfig(
         vocab_size=V, hidden_size=C, num_hidden_layers=L, num_attention_heads=H, num_key_value_heads=G,

@@ -308,15 +308,18 @@ def old(path):
 
 def test_what_a_killed_process_left_is_swept(tmp_path):
     (tmp_path / "tiny.1.tmp" / "pip").mkdir(parents=True)
-    (tmp_path / "tiny.2.tmp").mkdir()
+    (tmp_path / "tiny.2.tmp").mkdir()  # of a moment ago: without a lock it is nobody's all the same
+    (tmp_path / "tiny.5.tmp.new").mkdir()  # not yet locked
+    old_and_new = tmp_path / "tiny.4.tmp.new"
+    old_and_new.mkdir()
+    old(old_and_new)
     others = {"other.1.tmp", "tiny.mine.tmp", "tiny.1", "a.tiny.1.tmp"}
     for name in others:
         (tmp_path / name).mkdir()
         old(tmp_path / name)
-    old(tmp_path / "tiny.1.tmp")
     with scratch(tmp_path / "tiny.3.tmp"):
         names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"tiny.2.tmp", "tiny.3.tmp"} | others, "the young one, and what is not ours, stay"
+    assert names == {"tiny.5.tmp.new", "tiny.3.tmp"} | others, "the youngest one, and what is not ours, stay"
 
 
 def test_what_a_living_process_holds_is_not_swept(tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import BinaryIO
 
 from minitransformer.errors import DataError, excerpt
@@ -46,14 +46,18 @@ def check_path(path: Path) -> None:
         raise DataError(path, 0, "an empty name or a NUL in it", "the name of a file", "check the name")
 
 
-def numbered_lines(path: Path, max_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, str]]:
+def numbered_lines(
+    path: Path, max_bytes: int = MAX_LINE_BYTES, content: BinaryIO | None = None
+) -> Iterator[tuple[int, str]]:
     """Yield `(number, text)` for each line, numbered from 1, without its end. A byte order mark is dropped.
+    `content`: what the file holds, where it is open already or no file at all; then `path` is for errors only.
 
     Raises DataError for bytes that are not UTF-8, for NUL bytes and for a line over `max_bytes`. An empty
     file yields nothing: whether that is an error is for the caller to say (see `require_some`).
     """
-    check_path(path)
-    with open_bytes(path) as file:
+    if content is None:
+        check_path(path)
+    with open_bytes(path) if content is None else nullcontext(content) as file:
         number = 0
         # Two bytes more than allowed, so that the line end does not count as content.
         while raw := file.readline(max_bytes + 2):

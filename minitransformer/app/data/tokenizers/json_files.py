@@ -1,32 +1,47 @@
-"""Files of tokenizers: JSON written atomically, and read so that every surprise is a DataError."""
+"""Files of tokenizers, in a folder or in memory, read so that every surprise is a DataError."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
-from minitransformer.app.data.readers.lines import MAX_FILE_BYTES, Path, decode_line, read_bytes
+from minitransformer.app.data.readers.lines import Path, decode_line, read_bytes, require_some
 from minitransformer.errors import DataError
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write beside the target, flush to disk, rename: a reader sees the old file or the new, never half."""
-    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
-
-
-def write_json(path: Path, value: dict[str, Any]) -> None:
+def json_bytes(value: dict[str, Any]) -> bytes:
     """One entry a line, so that the file can be read and compared line by line."""
-    write_bytes(path, (json.dumps(value, ensure_ascii=False, indent=0) + "\n").encode("utf-8"))
+    return (json.dumps(value, ensure_ascii=False, indent=0) + "\n").encode("utf-8")
+
+
+class FilesInFolder:
+    """The files of a tokenizer, by name, as `save` wrote them."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def path(self, name: str) -> str:
+        """For errors."""
+        return os.path.join(self.folder, name)
+
+    def read(self, name: str) -> bytes:
+        return read_bytes(self.path(name))
+
+
+class FilesInMemory(FilesInFolder):
+    """The same, as a checkpoint holds them. `where`: the checkpoint's path, for errors."""
+
+    def __init__(self, files: Mapping[str, bytes], where: Path):
+        super().__init__(where)
+        self.files = files
+
+    def read(self, name: str) -> bytes:
+        if name not in self.files:
+            raise DataError(self.path(name), 0, "no such file", "a complete tokenizer", "restore it from a copy")
+        require_some(self.path(name), len(self.files[name]), "byte")
+        return self.files[name]
 
 
 def parse_json(path: Path, number: int, text: str) -> Any:
@@ -46,9 +61,8 @@ def parse_json(path: Path, number: int, text: str) -> Any:
     raise DataError(path, number, found, "one valid JSON value", "check the quotes and commas there") from None
 
 
-def read_json_object(path: Path, max_bytes: int = MAX_FILE_BYTES) -> dict[str, Any]:
-    """A whole file that must hold one JSON object."""
-    raw = read_bytes(path, max_bytes)
+def json_object(path: Path, raw: bytes) -> dict[str, Any]:
+    """The content of a file that must hold one JSON object."""
     number = raw[: raw.find(b"\0") + 1].count(b"\n") + 1
     try:
         raw.decode("utf-8")

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from minitransformer.app.data.readers.lines import Path, numbered_lines, read_bytes, require_some
-from minitransformer.app.data.tokenizers.json_files import entry, write_bytes
+from minitransformer.app.data.tokenizers.json_files import FilesInFolder, entry
 from minitransformer.app.data.tokenizers.piece_model import load_processor
-from minitransformer.app.data.tokenizers.pieces import encode_with, join_with, match_ids, read_model, write_model
+from minitransformer.app.data.tokenizers.pieces import encode_with, join_with, match_ids, pack_model, read_model
 from minitransformer.app.data.tokenizers.tokenizer import Tokenizer
 from minitransformer.errors import DataError, excerpt
 
@@ -72,28 +72,30 @@ class LabTokenizer(Tokenizer):
         shown = (f"{_SPACE}{self.piece(t)}{_SPACE}" if self.is_special(t) else self.piece(t) for t in ids)
         return " ".join("".join(shown).replace(_SPACE, " ").split())
 
-    def _write(self, folder: Path) -> dict[str, Any]:
+    def _pack(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         lines = (f"{piece} {count}\n" for piece, count in zip(self.pieces, self.counts, strict=True))
-        write_bytes(os.path.join(folder, DICT_FILE), "".join(lines).encode("utf-8"))
-        return {"model": None} if self.model is None else write_model(folder, self.model)
+        entries, files = ({"model": None}, {}) if self.model is None else pack_model(self.model)
+        return entries, files | {DICT_FILE: "".join(lines).encode("utf-8")}
 
     @classmethod
-    def _read(cls, folder: Path, path: str, description: dict[str, Any], extra: list[str], name: str) -> LabTokenizer:
-        pieces, counts = read_dict(os.path.join(folder, DICT_FILE))
+    def _read(
+        cls, files: FilesInFolder, path: str, description: dict[str, Any], extra: list[str], name: str
+    ) -> LabTokenizer:
+        pieces, counts = read_dict(files.path(DICT_FILE), io.BytesIO(files.read(DICT_FILE)))
         model_path, model = "<model>", None
         if "model" not in description or description["model"] is not None:
             entry(path, description, "model", str)
-            model_path, model = read_model(folder, path, description)
+            model_path, model = read_model(files, path, description)
         return cls(pieces, counts, model=model, extra_specials=extra, name=name, model_path=model_path)
 
 
-def read_dict(path: Path) -> tuple[list[str], list[int]]:
-    """The pieces and counts of a `dict.txt`. A line out of shape would shift every id after it: no line is
-    skipped, empty ones included."""
+def read_dict(path: Path, content: BinaryIO | None = None) -> tuple[list[str], list[int]]:
+    """The pieces and counts of a `dict.txt`, or of its content. A line out of shape would shift every id after it: no
+    line is skipped, empty ones included."""
     pieces: list[str] = []
     counts: list[int] = []
     first_line: dict[str, int] = {}
-    for number, line in numbered_lines(path):
+    for number, line in numbered_lines(path, content=content):
         piece, _, count = line.rpartition(" ")
         if not piece or " " in piece or not (count.isascii() and count.isdigit() and len(count) < 19):
             advice = "each line is a piece, a space and a whole number"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.app.data.readers.lines import Path, read_bytes
-from minitransformer.app.data.tokenizers.json_files import entry, write_bytes
+from minitransformer.app.data.tokenizers.json_files import FilesInFolder, entry
 from minitransformer.app.data.tokenizers.piece_model import (
     BYTE,
     NORMAL,
@@ -87,12 +86,14 @@ class PieceTokenizer(Tokenizer):
     def _join(self, ids: list[int]) -> str:
         return join_with(self._processor, self._theirs, self, ids)
 
-    def _write(self, folder: Path) -> dict[str, Any]:
-        return write_model(folder, self.model)
+    def _pack(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        return pack_model(self.model)
 
     @classmethod
-    def _read(cls, folder: Path, path: str, description: dict[str, Any], extra: list[str], name: str) -> PieceTokenizer:
-        model_path, model = read_model(folder, path, description)
+    def _read(
+        cls, files: FilesInFolder, path: str, description: dict[str, Any], extra: list[str], name: str
+    ) -> PieceTokenizer:
+        model_path, model = read_model(files, path, description)
         return cls(model, extra_specials=extra, name=name, path=model_path)
 
 
@@ -131,19 +132,17 @@ def join_with(processor: Any, theirs: np.ndarray, tokenizer: Tokenizer, ids: lis
     return " ".join(part.strip() for part in parts if part.strip())
 
 
-def write_model(folder: Path, model: bytes) -> dict[str, Any]:
-    """Store a model; the description keeps its checksum, so that damage is found before it is loaded."""
-    write_bytes(os.path.join(folder, MODEL_FILE), model)
-    return {"model": MODEL_FILE, "sha256": hashlib.sha256(model).hexdigest()}
+def pack_model(model: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """A model as a file; the description keeps its checksum, so that damage is found before it is loaded."""
+    return {"model": MODEL_FILE, "sha256": hashlib.sha256(model).hexdigest()}, {MODEL_FILE: model}
 
 
-def read_model(folder: Path, path: str, description: dict[str, Any]) -> tuple[str, bytes]:
+def read_model(files: FilesInFolder, path: str, description: dict[str, Any]) -> tuple[str, bytes]:
     """The path and bytes of the model that the description at `path` names."""
     file = entry(path, description, "model", str)
     if file != MODEL_FILE:  # also keeps a description from reaching outside its folder
         raise DataError(path, 1, f"the model file {excerpt(file)}", MODEL_FILE, "save the tokenizer again")
-    model_path = os.path.join(folder, file)
-    model = read_bytes(model_path)
+    model_path, model = files.path(file), files.read(file)
     if hashlib.sha256(model).hexdigest() != entry(path, description, "sha256", str):
         found, expected = "a file that was changed", "the checksum in tokenizer.json"
         raise DataError(model_path, 0, found, expected, "copy the folder again")

@@ -17,8 +17,9 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from minitransformer.app.data.readers.lines import Path
-from minitransformer.app.data.tokenizers.json_files import entry, read_json_object, write_json
-from minitransformer.errors import DataError, excerpt
+from minitransformer.app.data.tokenizers.json_files import FilesInFolder, entry, json_bytes, json_object
+from minitransformer.durable import make_folder, write_whole
+from minitransformer.errors import DataError, FileError, excerpt, system_error
 
 BASE_SPECIALS = ("<sos>", "<pad>", "<eos>", "<oov>")
 BERT_SPECIALS = ("[CLS]", "[SEP]", "[MASK]")
@@ -105,34 +106,44 @@ class Tokenizer(ABC):
             pieces = pieces.split(" ")
         return [self._id_of.get(piece, self.oov) for piece in pieces if piece]
 
-    def save(self, folder: Path) -> None:
-        """Write `tokenizer.json`, and a model file where the kind has one, into `folder`, made if missing."""
-        os.makedirs(folder, exist_ok=True)
+    def files(self) -> dict[str, bytes]:
+        """What `save` writes, by name: a model file where the kind has one, and last `tokenizer.json`."""
+        entries, files = self._pack()
         description = {
             "format": _FORMAT,
             "kind": self.kind,
             "name": self.name,
             "extra_specials": list(self.extra_specials),
         }
-        # The description is written last: where it exists, the files it speaks of are complete.
-        write_json(os.path.join(folder, DESCRIPTION), description | self._write(folder))
+        return files | {DESCRIPTION: json_bytes(description | entries)}
+
+    def save(self, folder: Path) -> None:
+        """Write the files into `folder`, made if missing. The description comes last: where it exists, the files it
+        speaks of are complete."""
+        try:
+            make_folder(folder)
+            for name, content in self.files().items():
+                write_whole(os.path.join(folder, name), content)
+        except OSError as error:
+            raise system_error(folder, "the tokenizer cannot be written", error, FileError) from error
 
     @classmethod
     def load(cls: type[Self], folder: Path) -> Self:
         """Read back what `save` wrote. `load_tokenizer` does the same for a kind not known beforehand."""
-        path, description = read_description(folder)
+        files = FilesInFolder(folder)
+        path, description = read_description(files)
         if description["kind"] != cls.kind:
             expected, advice = f"a {cls.kind!r} tokenizer", "use load_tokenizer"
             raise DataError(path, 1, f"the kind {excerpt(description['kind'])}", expected, advice)
-        return cls._from_description(folder, path, description)
+        return cls._from_description(files, path, description)
 
     @classmethod
-    def _from_description(cls: type[Self], folder: Path, path: str, description: dict[str, Any]) -> Self:
+    def _from_description(cls: type[Self], files: FilesInFolder, path: str, description: dict[str, Any]) -> Self:
         extra = entry(path, description, "extra_specials", list)
         if not all(isinstance(special, str) for special in extra):
             raise DataError(path, 1, "an extra special that is no string", "strings", "repair extra_specials")
         try:
-            return cls._read(folder, path, description, extra, entry(path, description, "name", str))
+            return cls._read(files, path, description, extra, entry(path, description, "name", str))
         except DataError:
             raise
         except ValueError as error:
@@ -144,21 +155,21 @@ class Tokenizer(ABC):
         """Text of ids that are all in range."""
 
     @abstractmethod
-    def _write(self, folder: Path) -> dict[str, Any]:
-        """Write model files; return this kind's own entries of the description."""
+    def _pack(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """This kind's own entries of the description, and its model files by name."""
 
     @classmethod
     @abstractmethod
     def _read(
-        cls: type[Self], folder: Path, path: str, description: dict[str, Any], extra: list[str], name: str
+        cls: type[Self], files: FilesInFolder, path: str, description: dict[str, Any], extra: list[str], name: str
     ) -> Self:
-        """Undo `_write`."""
+        """Undo `_pack`."""
 
 
-def read_description(folder: Path) -> tuple[str, dict[str, Any]]:
+def read_description(files: FilesInFolder) -> tuple[str, dict[str, Any]]:
     """The path and content of `tokenizer.json`, its format and kind checked."""
-    path = os.path.join(folder, DESCRIPTION)
-    description = read_json_object(path)
+    path = files.path(DESCRIPTION)
+    description = json_object(path, files.read(DESCRIPTION))
     if entry(path, description, "format", str) != _FORMAT:
         found, expected = f"the format {excerpt(description['format'])}", repr(_FORMAT)
         raise DataError(path, 1, found, expected, "save the tokenizer with this version")
@@ -166,16 +177,17 @@ def read_description(folder: Path) -> tuple[str, dict[str, Any]]:
     return path, description
 
 
-def load_tokenizer(folder: Path) -> Tokenizer:
-    """The tokenizer saved in `folder`, of whichever kind."""
+def load_tokenizer(files: Path | FilesInFolder) -> Tokenizer:
+    """The tokenizer saved in a folder, or whose files are in memory, of whichever kind."""
+    files = files if isinstance(files, FilesInFolder) else FilesInFolder(files)
     from minitransformer.app.data.tokenizers.lab import LabTokenizer
     from minitransformer.app.data.tokenizers.pieces import PieceTokenizer
     from minitransformer.app.data.tokenizers.words import WordTokenizer
 
     kinds: dict[str, type[Tokenizer]] = {kind.kind: kind for kind in (WordTokenizer, PieceTokenizer, LabTokenizer)}
-    path, description = read_description(folder)
+    path, description = read_description(files)
     kind = kinds.get(description["kind"])
     if kind is None:
         expected = f"one of {', '.join(kinds)}"
         raise DataError(path, 1, f"the kind {excerpt(description['kind'])}", expected, "check the folder")
-    return kind._from_description(folder, path, description)
+    return kind._from_description(files, path, description)

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from minitransformer.app.data.readers.lines import Path
-from minitransformer.app.data.tokenizers.json_files import entry
+from minitransformer.app.data.tokenizers.json_files import FilesInFolder, entry
 from minitransformer.app.data.tokenizers.tokenizer import BASE_SPECIALS, Tokenizer
 from minitransformer.errors import DataError
 
@@ -87,11 +86,13 @@ class WordTokenizer(Tokenizer):
             text = _NO_SPACE_AFTER.sub(r"\1", _NO_SPACE_BEFORE.sub(r"\1", _HYPHEN.sub("-", text)))
         return text
 
-    def _write(self, folder: Path) -> dict[str, Any]:
-        return {"lower": self.lower, "split": self.split, "words": list(self.pieces)}
+    def _pack(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        return {"lower": self.lower, "split": self.split, "words": list(self.pieces)}, {}
 
     @classmethod
-    def _read(cls, folder: Path, path: str, description: dict[str, Any], extra: list[str], name: str) -> WordTokenizer:
+    def _read(
+        cls, files: FilesInFolder, path: str, description: dict[str, Any], extra: list[str], name: str
+    ) -> WordTokenizer:
         words = entry(path, description, "words", list)
         if not all(isinstance(word, str) and word for word in words):
             raise DataError(path, 1, "a word that is no string", "non-empty strings", "repair the list of words")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
+from minitransformer.durable import sync_folder
 from minitransformer.errors import CheckpointError, Path, system_error
 
 TEMPORARY = ".tmp"
@@ -32,16 +33,6 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):  # renamed away when all went well
             os.unlink(temporary)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes renames and removals in a folder last. Where folders cannot be synced the rename is still atomic."""
-    with suppress(PermissionError, IsADirectoryError):
-        descriptor = os.open(os.fspath(folder) or ".", os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def regular_size(path: Path) -> int:

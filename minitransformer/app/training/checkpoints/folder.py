@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from minitransformer.app.training.checkpoints.files import TEMPORARY, sync_folder
+from minitransformer.app.training.checkpoints.files import TEMPORARY
 from minitransformer.app.training.checkpoints.snapshot import Checkpoint, Snapshot, file_name, read, step_of, write
+from minitransformer.durable import make_folder, sync_folder
 from minitransformer.errors import CheckpointError, Path, system_error
 from minitransformer.models import Model
 from minitransformer.optim import Optimizer
@@ -54,7 +55,7 @@ class RunFolder:
     def open(self) -> None:
         """Makes the folder, takes it for this process alone, and removes what a killed process left half done."""
         try:
-            os.makedirs(self.path, exist_ok=True)
+            make_folder(self.path)
             self._lock_for_this_process()
             self._remove_litter()
         except OSError as error:

@@ -9,8 +9,10 @@ from collections.abc import Collection
 
 import numpy as np
 
+from kernels import BackendError
 from minitransformer.app.training.checkpoints.arrays import ArrayInfo
 from minitransformer.app.training.checkpoints.document import JsonObject
+from minitransformer.app.training.checkpoints.files import DAMAGED
 from minitransformer.app.training.checkpoints.folder import RunFolder
 from minitransformer.app.training.checkpoints.snapshot import MODEL, OPTIMIZER, Checkpoint, read
 from minitransformer.config import Config
@@ -36,8 +38,8 @@ def find(path: Path, which: str = "best") -> Checkpoint:
 def load_into(checkpoint: Checkpoint, model: Model, optimizer: Optimizer | None = None) -> None:
     """Weights and random state into the model and, if one is given, moments and step into the optimizer."""
     _check_model(checkpoint, model)
-    weights = checkpoint.load(MODEL)
-    moments = checkpoint.load(OPTIMIZER) if optimizer is not None else {}
+    weights = _finite(checkpoint, checkpoint.load(MODEL))
+    moments = _finite(checkpoint, checkpoint.load(OPTIMIZER)) if optimizer is not None else {}
     former = model.rng_state()
     try:
         _load_random_state(checkpoint, model)
@@ -60,7 +62,7 @@ def load_model(path: Path, which: str = "best") -> tuple[Model, Checkpoint]:
         # first without values, which takes no memory: the config may ask for more weights than the file holds
         _check_weights(checkpoint, Model.kinds[kind](**{**config, "seed": None}))
         model = Model.kinds[kind](**config)
-    except CheckpointError:
+    except (CheckpointError, BackendError):
         raise
     except Exception as error:  # a damaged config can break a constructor anywhere
         raise _does_not_fit(checkpoint, f"no {kind} can be made of its settings ({error})") from error
@@ -79,6 +81,14 @@ def _check_model(checkpoint: Checkpoint, model: Model) -> None:
         found = f"belongs to another model: {'; '.join(differing[:3])}"
         raise CheckpointError(checkpoint.path, found, "give the settings it was trained with, or another checkpoint")
     _check_weights(checkpoint, model)
+
+
+def _finite(checkpoint: Checkpoint, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays themselves. We save none that is not finite; a model that has one answers with nothing but NaN."""
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise CheckpointError(checkpoint.path, f"its {name!r} holds a value that is not finite", DAMAGED)
+    return arrays
 
 
 def _settings(checkpoint: Checkpoint, kind: str) -> JsonObject:

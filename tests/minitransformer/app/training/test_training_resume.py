@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from training_support import digest, evaluate, loss_of, saved_digest, tiny_batch
 
 import autograd.functional as F
 import kernels
-from minitransformer.app.training import resume_command
+from minitransformer.app.training import environment, resume_command
 from minitransformer.app.training.checkpoints import CheckpointError, RunFolder
 from minitransformer.errors import TrainingError
 from minitransformer.optim import SGD, Adam, warmup_cosine
@@ -255,3 +256,60 @@ def test_the_command_that_resumes():
         "minitransformer pretrain --out 'my run' --resume"
     )
     assert resume_command("minitransformer", ["pretrain", "--resume"]) == "minitransformer pretrain --resume"
+
+
+# --------------------------------------------------------------------------------------------- another machine
+
+
+def resumed(tmp_path, **environment):
+    """What a run says that began here and goes on in a process with these variables."""
+    command = [sys.executable, SUPPORT, "train", str(tmp_path / "run"), "5"]
+    result = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    return [line for line in result.stderr.splitlines() if "bit for bit" in line]
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"OPENBLAS_CORETYPE": "Nehalem"}, "BLAS was .*, now 'openblas .* Nehalem'"),
+        ({"OPENBLAS_NUM_THREADS": "1"}, "BLAS threads was .*, now 1"),
+        ({"NPY_DISABLE_CPU_FEATURES": "AVX512_SPR,AVX512_ICL,AVX512_SKX,AVX512_CLX,AVX512_CNL"}, "vector instructions"),
+    ],
+)
+def test_another_blas_is_said(tmp_path, variables, message):
+    """On the backend numpy, whose products are the BLAS library's own."""
+    before = environment.description()
+    now = json.loads(
+        subprocess.run(
+            [sys.executable, "-c", "import json, kernels; kernels.use('numpy');"
+             "from minitransformer.app.training import environment; print(json.dumps(environment.description()))"],
+            env={**os.environ, **variables}, capture_output=True, text=True, check=True,
+        ).stdout
+    )  # fmt: skip
+    tiny_run(tmp_path / "run", steps=3)
+    said = resumed(tmp_path, **variables)
+    if now == before:  # this machine has not got what the variable takes away
+        assert not said
+    else:
+        (line,) = said
+        assert re.search(message, line)
+
+
+@pytest.mark.parametrize("name", ["numpy", "minitransformer", "numba", "llvm", "cpu", "blas", "simd"])
+def test_other_software_and_another_processor_are_said(tmp_path, name, monkeypatch):
+    with kernels.use("numba"):
+        tiny_run(tmp_path / "run", steps=3)
+        genuine = environment.description()
+        assert isinstance(genuine[name], str)
+        assert "blas threads" not in genuine  # the kernels of this backend give the same bits for any number
+        other = Notes()
+        monkeypatch.setattr(environment, "description", lambda: genuine | {name: "another"})
+        tiny_run(tmp_path / "run", steps=5, progress=other)
+    (note,) = [note for note in other.notes if "bit for bit" in note]
+    assert f"was {genuine[name]!r}, now 'another': the run goes on, but no longer bit for bit" in note
+
+
+def test_what_a_former_version_did_not_note_is_not_compared():
+    assert environment.changes({"backend": "numpy"}, {"backend": "numpy", "blas": "x"}) == []
+    assert environment.changes({}, {"backend": "numpy"}) == ["backend was None, now 'numpy'"]
