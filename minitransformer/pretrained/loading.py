@@ -13,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
+from minitransformer.durable import make_folder, write_whole
 from minitransformer.errors import Path as AnyPath
 from minitransformer.errors import UserError, WeightsError, excerpt, make_or_refuse, system_error
 from minitransformer.models.base import Model
@@ -82,7 +83,7 @@ def _from_folder(folder: Path) -> Pretrained:
     said = Description(folder / "config.json", read_json(folder / "config.json"))
     file = open_weights(folder)
     kind = said.get("model_type") or _guess(file)
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         raise WeightsError(
             said.path, f"describes a model of the type {excerpt(kind)}", f"known types are {', '.join(FAMILIES)}"
         )
@@ -164,10 +165,11 @@ def save_pretrained(model: Model, folder: AnyPath) -> None:
     family = family_of(model)
     arrays = give(model, family.table(model.config))
     place = Path(folder)
+    description = json.dumps(family.description(model), indent=2) + "\n"
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        save_file(arrays, place / "model.safetensors", metadata={"format": "pt"})
-        (place / "config.json").write_text(json.dumps(family.description(model), indent=2) + "\n", encoding="utf-8")
+        make_folder(place)
+        write_whole(place / "model.safetensors", save(arrays, metadata={"format": "pt"}))
+        write_whole(place / "config.json", description.encode())
     except OSError as error:
         raise system_error(place, "cannot be written", error, WeightsError) from None
 

@@ -23,6 +23,7 @@ from minitransformer.models.base import Model
 from minitransformer.pretrained.weight_file import WeightFile
 
 Array = np.ndarray
+MIXED = "the weights and their description belong to different models: fetch or copy both again"
 
 
 def unchanged(array: Array) -> Array:
@@ -63,32 +64,42 @@ def take(model: Model, file: WeightFile, table: Table, *, prefix: str = "", igno
     missing = sorted(name for name in wanted if name not in file)
     surplus = sorted(name for name in file if name not in wanted and not re.fullmatch(ignored, name))
     kind = f"a {type(model).__name__} of the sizes that it names"
-    for names, found in (
-        (missing, f"lacks {len(missing)} arrays of {kind}"),
-        (surplus, f"has {len(surplus)} arrays too many for {kind}"),
-    ):
+    for names, found in ((missing, "too few"), (surplus, "too many")):
         if names:
             listed = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
-            raise WeightsError(file.path, f"{found}: {listed}", "choose the files of one model, as they were published")
+            count = f"{len(names)} array{'s' if len(names) > 1 else ''}"
+            advice = "choose the files of one model, as they were published"
+            raise WeightsError(file.path, f"has {count} {found} for {kind}: {listed}", advice)
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
     state = {}
     for ours, pieces in table.items():
-        parts = [_part(file, prefix, piece, shapes[ours]) for piece in pieces]
+        left, parts = shapes[ours][0], []
+        for piece in pieces:
+            rows = left if piece.rows is None else piece.rows
+            parts.append(_part(file, prefix, piece, (rows, *shapes[ours][1:])))
+            left -= rows
         state[ours] = parts[0] if len(parts) == 1 else np.concatenate(parts)
     try:
         model.load_state_dict(state)
     except ValueError as error:
-        raise WeightsError(file.path, str(error), "the file and its description belong to different models") from None
+        raise WeightsError(file.path, str(error), MIXED) from None
     return model.eval()
 
 
 def _part(file: WeightFile, prefix: str, piece: Piece | Zeros, shape: tuple[int, ...]) -> Array:
+    """The array of a piece in our form; `shape` is what there is room for."""
     if isinstance(piece, Zeros):
-        return np.zeros((piece.rows, *shape[1:]), np.float32)
-    array = piece.read(file[prefix + piece.name])
-    if array.ndim != len(shape):
-        found = f"{prefix}{piece.name} has {array.ndim} axes, expected {len(shape)}"
-        raise WeightsError(file.path, found, "the file and its description belong to different models")
+        return np.zeros(shape, np.float32)
+    name = prefix + piece.name
+    try:
+        array = piece.read(file[name])
+    except (ValueError, IndexError) as error:  # it has another number of axes, or rows that heads cannot share
+        if isinstance(error, WeightsError):
+            raise
+        array = None
+    if array is None or array.shape != shape:
+        stored = " x ".join(map(str, file.shapes[name])) or "a single number"
+        raise WeightsError(file.path, f"{name} ({stored}) does not fit the sizes of this model", MIXED)
     return array
 
 

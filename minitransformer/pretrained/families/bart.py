@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from minitransformer.errors import WeightsError, excerpt
 from minitransformer.models import Translator
 from minitransformer.pretrained.characters import Characters
-from minitransformer.pretrained.families.description import Description
+from minitransformer.pretrained.families.description import DAMAGED, Description
 from minitransformer.pretrained.renaming import Piece, Table
 from minitransformer.pretrained.weight_file import WeightFile
 
@@ -43,8 +44,8 @@ def settings(said: Description) -> dict[str, Any]:
         "target_vocab": said.size("vocab_size"),
         "d_model": said.size("d_model"),
         "n_heads": said.size("encoder_attention_heads"),
-        "n_encoder": said.size("encoder_layers"),
-        "n_decoder": said.size("decoder_layers"),
+        "n_encoder": said.layers("encoder_layers"),
+        "n_decoder": said.layers("decoder_layers"),
         "d_ff": said.size("encoder_ffn_dim"),
         "max_len": said.size("max_position_embeddings"),
         "norm_eps": said.number("layer_norm_eps", 1e-5),
@@ -61,31 +62,45 @@ BLOCK = {
 
 def described_in(file: WeightFile) -> Description:
     """Of a file of arrays that carries its description and its alphabets in itself."""
-    said = json.loads(str(file["meta_json"]))
-    layers = {side: len({name.split(".")[3] for name in file if name.startswith(f"model.{side}.layers.")})
+    said = _carried(file)
+    parts = [name.split(".") for name in file]
+    layers = {side: len({part[3] for part in parts if part[:3] == ["model", side, "layers"] and len(part) > 3})
               for side in ("encoder", "decoder")}  # fmt: skip
-    return Description(file.path, {
-        "vocab_size": file.shapes["model.shared.weight"][0],
-        "d_model": said["d_model"],
-        "encoder_attention_heads": said["num_heads"],
-        "decoder_attention_heads": said["num_heads"],
-        "encoder_ffn_dim": said["ffn_dim"],
-        "decoder_ffn_dim": said["ffn_dim"],
+    entries = {
+        "vocab_size": file.shapes.get("model.shared.weight", (None,))[0],
         "encoder_layers": layers["encoder"],
         "decoder_layers": layers["decoder"],
-        "max_position_embeddings": said["max_position_embeddings"],
-        "layer_norm_eps": said["layer_norm_eps"],
-    })  # fmt: skip
+        **{name: said.get(name) for name in ("d_model", "max_position_embeddings", "layer_norm_eps")},
+    }
+    for side in ("encoder", "decoder"):
+        entries |= {f"{side}_attention_heads": said.get("num_heads"), f"{side}_ffn_dim": said.get("ffn_dim")}
+    return Description(file.path, entries)
+
+
+def _carried(file: WeightFile) -> Description:
+    try:
+        said = json.loads(str(file["meta_json"]))
+    except (json.JSONDecodeError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        raise WeightsError(file.path, "meta_json is not a description in JSON", DAMAGED)
+    return Description(file.path, said)
 
 
 def alphabets(file: WeightFile) -> Characters:
     """Letters in, sounds out: the ids of the two sides mean different signs."""
-    said = json.loads(str(file["meta_json"]))
-    special = {"<pad>": said["pad_token_id"], "<s>": said["bos_token_id"], "</s>": said["eos_token_id"], "<unk>": 3}
-    letters, sounds = (
-        {sign: i for i, sign in enumerate(said[side]) if i >= len(special)}
-        for side in ("grapheme_chars", "phoneme_chars")
-    )
+    said = _carried(file)
+    names = {"<pad>": "pad_token_id", "<s>": "bos_token_id", "</s>": "eos_token_id"}
+    special = {sign: said.get(name) for sign, name in names.items()} | {"<unk>": 3}
+    if sorted(map(str, special.values())) != ["0", "1", "2", "3"]:
+        raise WeightsError(file.path, "its four marks are not the ids 0 to 3", DAMAGED)
+    sides = []
+    for side in ("grapheme_chars", "phoneme_chars"):
+        signs = said.get(side)
+        if not isinstance(signs, list) or not all(isinstance(sign, str) for sign in signs):
+            raise WeightsError(file.path, f"{side} is {excerpt(signs)}, expected a list of signs", DAMAGED)
+        sides.append({sign: i for i, sign in enumerate(signs) if i >= len(special)})
+    letters, sounds = sides
     return Characters(letters, special, written=sounds, before=[special["<s>"]], after=[special["</s>"]])
 
 

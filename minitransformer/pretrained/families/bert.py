@@ -25,7 +25,7 @@ def settings(said: Description, heads: str) -> dict[str, Any]:
         "vocab_size": said.size("vocab_size"),
         "d_model": said.size("hidden_size"),
         "n_heads": said.size("num_attention_heads"),
-        "n_layers": said.size("num_hidden_layers"),
+        "n_layers": said.layers("num_hidden_layers"),
         "d_ff": said.size("intermediate_size"),
         "max_len": said.size("max_position_embeddings"),
         "norm_eps": said.number("layer_norm_eps", 1e-12),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from minitransformer.errors import Path, WeightsError, excerpt
 
 OTHER = "this engine has no such part; choose another model"
@@ -20,13 +22,28 @@ class Description:
     def get(self, name: str, default: Any = None) -> Any:
         return self.entries.get(name, default)
 
-    def size(self, name: str, default: int | None = None) -> int:
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
+    def part(self, name: str) -> Description:
+        """Entries that stand together under one name; none, where there is no such name."""
+        entries = self.get(name) or {}
+        if not isinstance(entries, dict):
+            raise WeightsError(self.path, f"{name} is {excerpt(entries)}, expected names and values", DAMAGED)
+        return Description(self.path, entries)
+
+    def size(self, name: str, default: int | None = None, most: int = 2**31 - 1) -> int:
         """A whole number from 1 on."""
         value = self.get(name)
         value = default if value is None else value
-        if value is None or isinstance(value, bool) or int(value) != value or not 1 <= value < 2**31:
-            raise WeightsError(self.path, f"{name} is {excerpt(value)}, expected a number from 1 on", DAMAGED)
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 1 <= value <= most:
+            expected = f"expected a whole number between 1 and {most:,}"
+            raise WeightsError(self.path, f"{name} is {excerpt(value)}, {expected}", DAMAGED)
         return int(value)
+
+    def layers(self, name: str) -> int:
+        """The deepest published models have some hundred; a damaged number must not build millions."""
+        return self.size(name, most=1000)
 
     def number(self, name: str, default: float | None = None) -> float:
         value = self.get(name)
@@ -38,13 +55,13 @@ class Description:
     def expect(self, name: str, *known: Any) -> None:
         """None among the known values: the entry may be missing."""
         value = self.get(name)
-        if value not in known:
+        if not any(value == one and type(value) is type(one) for one in known):
             raise self.unknown(f"{name} {excerpt(value)}")
 
     def choice(self, name: str, known: Mapping[str, str], default: str | None = None) -> str:
         """Our word for one of theirs."""
         value = self.get(name, default)
-        if value not in known:
+        if not isinstance(value, str) or value not in known:
             raise self.unknown(f"{name} {excerpt(value)}")
         return known[value]
 

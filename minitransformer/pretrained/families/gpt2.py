@@ -25,7 +25,7 @@ def settings(said: Description) -> dict[str, Any]:
         "vocab_size": said.size("vocab_size"),
         "d_model": width,
         "n_heads": said.size("n_head"),
-        "n_layers": said.size("n_layer"),
+        "n_layers": said.layers("n_layer"),
         "d_ff": said.size("n_inner", 4 * width),
         "max_len": said.size("n_positions"),
         "norm_eps": said.number("layer_norm_epsilon", 1e-5),

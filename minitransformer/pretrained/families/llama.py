@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from minitransformer.errors import excerpt
 from minitransformer.models import LanguageModel
 from minitransformer.positions import half_split_rows, interleaved_rows
 from minitransformer.pretrained.families.description import Description
@@ -17,13 +18,13 @@ IGNORED = r".*rotary_emb\.inv_freq|rope_freqs\.weight"
 
 def settings(said: Description) -> dict[str, Any]:
     """Of config.json."""
-    said.expect("hidden_act", "silu")
+    said.expect("hidden_act", "silu", None)
     said.expect("attention_bias", False, None)
     said.expect("mlp_bias", False, None)
-    rope = said.get("rope_parameters") or said.get("rope_scaling") or {}
+    rope = said.part("rope_parameters") or said.part("rope_scaling")
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind != "default":
-        raise said.unknown(f"rope_type {kind!r}")
+        raise said.unknown(f"rope_type {excerpt(kind)}")
     width, heads = said.size("hidden_size"), said.size("num_attention_heads")
     said.expect("head_dim", width // heads, None)
     return {
@@ -31,11 +32,11 @@ def settings(said: Description) -> dict[str, Any]:
         "d_model": width,
         "n_heads": heads,
         "n_kv_heads": said.size("num_key_value_heads", heads),
-        "n_layers": said.size("num_hidden_layers"),
+        "n_layers": said.layers("num_hidden_layers"),
         "d_ff": said.size("intermediate_size"),
         "max_len": said.size("max_position_embeddings"),
         "norm_eps": said.number("rms_norm_eps", 1e-6),
-        "rotary_base": float(rope.get("rope_theta", said.number("rope_theta", 10000.0))),
+        "rotary_base": rope.number("rope_theta", said.number("rope_theta", 10000.0)),
         "tie_weights": bool(said.get("tie_word_embeddings", False)),
         **BLOCK,
     }
@@ -57,7 +58,7 @@ def gguf_settings(said: Description, tied: bool) -> dict[str, Any]:
         "d_model": width,
         "n_heads": heads,
         "n_kv_heads": said.size("llama.attention.head_count_kv", heads),
-        "n_layers": said.size("llama.block_count"),
+        "n_layers": said.layers("llama.block_count"),
         "d_ff": said.size("llama.feed_forward_length"),
         "max_len": said.size("llama.context_length"),
         "norm_eps": said.number("llama.attention.layer_norm_rms_epsilon"),

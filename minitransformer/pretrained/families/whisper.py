@@ -11,6 +11,7 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
+from minitransformer.errors import WeightsError
 from minitransformer.layers import Dropout, Head, decoder, encoder
 from minitransformer.models import Translator
 from minitransformer.models.base import Model, TokenEmbedding
@@ -74,15 +75,15 @@ KIND = Whisper
 def settings(said: Description) -> dict[str, Any]:
     """Of config.json."""
     said.expect("scale_embedding", False, None)
-    said.expect("activation_function", "gelu")
+    said.expect("activation_function", "gelu", None)
     said.expect("decoder_ffn_dim", said.size("encoder_ffn_dim"))
     said.expect("decoder_attention_heads", said.size("encoder_attention_heads"))
     return {
         "target_vocab": said.size("vocab_size"),
         "d_model": said.size("d_model"),
         "n_heads": said.size("encoder_attention_heads"),
-        "n_encoder": said.size("encoder_layers"),
-        "n_decoder": said.size("decoder_layers"),
+        "n_encoder": said.layers("encoder_layers"),
+        "n_decoder": said.layers("decoder_layers"),
         "d_ff": said.size("encoder_ffn_dim"),
         "max_len": said.size("max_target_positions"),
         "mels": said.size("num_mel_bins"),
@@ -102,18 +103,27 @@ HEAD_WIDTH = 64  # of all of OpenAI's sizes
 def openai_settings(file: WeightFile) -> dict[str, Any]:
     """OpenAI's files hold no description that is read here: the shapes of the arrays say it."""
     shapes = {name.removeprefix(OPENAI): shape for name, shape in file.shapes.items()}
-    layers = {side: len({n.split(".")[2] for n in shapes if n.startswith(f"{side}.blocks.")}) for side in SIDES}
-    width, mels, _ = shapes["encoder.conv1.weight"]
+    blocks = [name.split(".")[:3] for name in shapes]
+    layers = {side: len({tuple(one) for one in blocks if one[:2] == [side, "blocks"]}) for side in SIDES}
+
+    def axis(name: str, number: int, axes: int) -> int:
+        shape = shapes.get(name, ())
+        if len(shape) != axes:
+            found = f"an array {name} of {axes} axes is missing, so the model's sizes are not known"
+            raise WeightsError(file.path, found, "choose a file of Whisper's weights as it was published")
+        return shape[number]
+
+    width = axis("encoder.conv1.weight", 0, 3)
     return {
-        "target_vocab": shapes["decoder.token_embedding.weight"][0],
+        "target_vocab": axis("decoder.token_embedding.weight", 0, 2),
         "d_model": width,
         "n_heads": width // HEAD_WIDTH,
         "n_encoder": layers["encoder"],
         "n_decoder": layers["decoder"],
-        "d_ff": shapes["encoder.blocks.0.mlp.0.weight"][0],
-        "max_len": shapes["decoder.positional_embedding"][0],
-        "mels": mels,
-        "places": shapes["encoder.positional_embedding"][0],
+        "d_ff": axis("encoder.blocks.0.mlp.0.weight", 0, 2),
+        "max_len": axis("decoder.positional_embedding", 0, 2),
+        "mels": axis("encoder.conv1.weight", 1, 3),
+        "places": axis("encoder.positional_embedding", 0, 2),
         **BLOCK,
     }
 
@@ -193,6 +203,7 @@ def description(model: Any) -> dict[str, Any]:
         "max_source_positions": len(model.places),
         "activation_function": "gelu",
         "scale_embedding": False,
+        "pad_token_id": None,  # silence fills windows, so no word is padding
         "tie_word_embeddings": True,
         "torch_dtype": "float32",
     }
