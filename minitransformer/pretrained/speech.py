@@ -14,10 +14,11 @@ from minitransformer.decoding.sampling import generate
 from minitransformer.errors import Path
 from minitransformer.pretrained.byte_pair import BytePair
 from minitransformer.pretrained.open_weights import open_weights
+from minitransformer.pretrained.sound_file import RATE
 from minitransformer.pretrained.tokenizer_lists import read_ranks
 
-RATE = 16000  # samples a second
 WINDOW = 30 * RATE
+LATEST_CUT, PAUSE = 5 * RATE, RATE // 5  # longer sound is cut within the last 5 seconds of a window, in a pause
 SPAN, HOP = 400, 160  # samples under each column of the picture, and between columns
 LANGUAGES, TIMES = 99, 1501
 NAMED = ("<|translate|>", "<|transcribe|>", "<|startoflm|>", "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>")
@@ -39,21 +40,32 @@ def spectrogram(samples: np.ndarray, filters: np.ndarray) -> np.ndarray:
     return ((np.maximum(bands, bands.max() - 8) + 4) / 4).astype(np.float32)
 
 
-def windows(samples: np.ndarray) -> Iterator[np.ndarray]:
-    """30 seconds each, the last filled up with silence."""
-    for start in range(0, max(len(samples), 1), WINDOW):
-        part = samples[start : start + WINDOW]
-        yield np.pad(part, (0, WINDOW - len(part)))
+def windows(samples: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Where each window begins, and its 30 seconds: cut where it is quietest, and filled up with silence."""
+    start = 0
+    while start < max(len(samples), 1):
+        end = start + WINDOW
+        if end < len(samples):
+            end -= LATEST_CUT - _quietest(samples[end - LATEST_CUT : end])
+        part = samples[start:end]
+        yield start, np.pad(part, (0, WINDOW - len(part)))
+        start = end
 
 
-def transcribe(model: Any, pieces: BytePair, samples: np.ndarray, filters: np.ndarray) -> Iterator[str]:
-    """The text of each window of 30 seconds.   samples (n), 16,000 a second, between -1 and 1"""
+def _quietest(samples: np.ndarray) -> int:
+    """The middle of the fifth of a second in which least is heard: no word is cut in two there."""
+    sums = np.cumsum(np.pad(samples.astype(np.float64) ** 2, (1, 0)))
+    return int((sums[PAUSE:] - sums[:-PAUSE]).argmin()) + PAUSE // 2
+
+
+def transcribe(model: Any, pieces: BytePair, samples: np.ndarray, filters: np.ndarray) -> Iterator[tuple[int, str]]:
+    """Where each window of at most 30 seconds begins, and its text.   samples (n), 16,000 a second, between -1 and 1"""
     end, start, plain = (pieces.special[f"<|{name}|>"] for name in ("endoftext", "startoftranscript", "notimestamps"))
     marks = [i for i in pieces.special.values() if i != end]
-    for window in windows(samples):
+    for begin, window in windows(samples):
         picture = spectrogram(window, filters)[None]
         (ids,) = generate(model, picture, sos=[start, plain], eos=end, suppress=marks)
-        yield pieces.decode(ids).strip()
+        yield begin, pieces.decode(ids).strip()
 
 
 def mel_filters(path: Path, mels: int) -> np.ndarray:

@@ -38,7 +38,7 @@ def texts_from(options: TextOptions) -> list[str]:
         return read_documents(options.file)
     if options.text:
         return [checked(text) for text in options.text if text.strip()]
-    return [] if sys.stdin is None or sys.stdin.isatty() else _piped()
+    return [] if sys.stdin is None or sys.stdin.isatty() else piped()
 
 
 def checked(text: str) -> str:
@@ -50,7 +50,7 @@ def checked(text: str) -> str:
     return text
 
 
-def _piped() -> list[str]:
+def piped() -> list[str]:
     """Lines from a pipe, read one by one: an endless one, or endless lines, are refused before memory is full."""
     lines, total = [], 0
     for number, text in numbered_lines(STDIN, content=sys.stdin.buffer):

@@ -97,7 +97,7 @@ def alphabets(file: WeightFile) -> Characters:
     sides = []
     for side in ("grapheme_chars", "phoneme_chars"):
         signs = said.get(side)
-        if not isinstance(signs, list) or not all(isinstance(sign, str) for sign in signs):
+        if not isinstance(signs, str | list) or not all(isinstance(sign, str) for sign in signs):
             raise WeightsError(file.path, f"{side} is {excerpt(signs)}, expected a list of signs", DAMAGED)
         sides.append({sign: i for i, sign in enumerate(signs) if i >= len(special)})
     letters, sounds = sides

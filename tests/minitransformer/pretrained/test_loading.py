@@ -1,4 +1,4 @@
-"""Models of every family out to a folder and back, with small random weights, and folders that are not what they say."""
+"""Models of every family out to a folder and back, with small random weights, and folders that are not right."""
 
 import json
 
