@@ -69,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{len(texts):,} texts are too many for a table: name a file for their vectors, --out FILE.npy")
     if options.out is not None and not options.out.endswith(".npy"):
         raise UserError(f"--out {excerpt(options.out)}: vectors go to a file of NumPy, whose name ends in .npy")
+    if options.out is not None and not os.path.isdir(os.path.dirname(options.out) or "."):
+        raise UserError(f"--out {options.out}: there is no folder {os.path.dirname(options.out)}")
     made = _vectors(options, texts)
     if options.out is None:
         _table(texts, made)

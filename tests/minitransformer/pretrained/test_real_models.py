@@ -219,12 +219,13 @@ SIGNS = {"addformer": "+", "subformer": "-", "mulformer": "*", "divformer": "/"}
 @pytest.mark.parametrize("on", SMALL, indirect=True)
 @pytest.mark.parametrize("name", SIGNS)
 def test_mathformer_calculates(model_folder, name, on):
-    """All tasks of two digits; one answers 0 where less than nothing is left, and a division says Q3R1."""
+    """All tasks of two digits; it knows no numbers below 0, and a division says Q3R1."""
     model, tokenizer = load(model_folder("mathformer") / name)
-    pairs = [(a, b) for a in range(10) for b in range(name == "divformer", 10)][:: 33 if on == "emulated" else 1]
+    pairs = [(a, b) for a in range(10) for b in range(name == "divformer", a + 1 if name == "subformer" else 10)]
+    pairs = pairs[:: 33 if on == "emulated" else 1]
     tasks = [f"{a}{SIGNS[name]}{b}=" for a, b in pairs]
     end = tokenizer.special["</s>"]
     written = generate(model, tokenizer.encode_batch(tasks), max_new_tokens=8, eos=end)
-    right = {"+": lambda a, b: a + b, "-": lambda a, b: max(a - b, 0), "*": lambda a, b: a * b,
+    right = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
              "/": lambda a, b: f"Q{a // b}R{a % b}"}[SIGNS[name]]  # fmt: skip
     assert [tokenizer.decode(ids) for ids in written] == [str(right(a, b)) for a, b in pairs]
