@@ -18,10 +18,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from minitransformer.app.cli import borrowed, numbers
+from minitransformer.app.cli import numbers
 from minitransformer.app.cli import text_input as _input
 from minitransformer.app.cli.main import add_backend
 from minitransformer.app.cli.namespace import options_of
+from minitransformer.app.tasks import borrowed
 from minitransformer.errors import UserError, excerpt, system_error
 
 if TYPE_CHECKING:

@@ -15,10 +15,11 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from minitransformer.app.cli import borrowed, numbers
+from minitransformer.app.cli import numbers
 from minitransformer.app.cli import text_input as _input
 from minitransformer.app.cli import using as _using
 from minitransformer.app.cli.namespace import options_of
+from minitransformer.app.tasks import borrowed
 from minitransformer.errors import UserError
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minitransformer.app.cli import borrowed
 from minitransformer.app.cli.main import add_backend
 from minitransformer.app.cli.namespace import options_of
+from minitransformer.app.tasks import borrowed
 from minitransformer.errors import UserError, excerpt
 
 MERELY_PRINTS = True
