@@ -44,8 +44,7 @@ class WordPieceTokenizer(Tokenizer):
         vocabulary = sorted(cutter.vocabulary, key=cutter.vocabulary.__getitem__)
         if cutter.added or [cutter.vocabulary[piece] for piece in vocabulary] != list(range(len(vocabulary))):
             raise UserError("this vocabulary has gaps or words added to it, which cannot be trained on here")
-        how = {"lower": cutter.lower, "strip_accents": cutter.strip_accents, "chinese": cutter.chinese}
-        return cls(vocabulary, **how)
+        return cls(vocabulary, lower=cutter.lower, strip_accents=cutter.strip_accents, chinese=cutter.chinese)
 
     def encode(self, text: str) -> list[int]:
         return [self._ours[i] for i in self.cutter.encode(text, add_special=False, parse_special=False)]

@@ -4,8 +4,10 @@ import base64
 import json
 import os
 import re
+import select
 import signal
 import struct
+import subprocess
 import sys
 import time
 
@@ -235,8 +237,6 @@ def test_ctrl_c_stops_an_answer_and_a_second_one_leaves(made, tmp_path):
         speaker(tmp_path / "long", max_len=20_000)
     keyboard, terminal = pty.openpty()
     environment = {**os.environ, "MINITRANSFORMER_BACKEND": "numpy", "TERM": "dumb"}
-    import subprocess
-
     process = subprocess.Popen(
         [sys.executable, "-m", "minitransformer", "chat", "--model", "long", "--length", "19000", "--greedy"],
         cwd=tmp_path, env=environment, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
@@ -244,11 +244,15 @@ def test_ctrl_c_stops_an_answer_and_a_second_one_leaves(made, tmp_path):
     os.close(terminal)
     seen, patience = "", time.monotonic() + 120
 
-    def until(words: str, start: int = 0) -> None:
+    def read() -> None:
         nonlocal seen
+        ready, _, _ = select.select([keyboard], [], [], max(0.0, patience - time.monotonic()))
+        assert ready, seen
+        seen += os.read(keyboard, 4096).decode("utf-8", "replace")
+
+    def until(words: str, start: int = 0) -> None:
         while words not in seen[start:]:
-            assert time.monotonic() < patience, seen
-            seen += os.read(keyboard, 4096).decode("utf-8", "replace")
+            read()
 
     try:
         until("you> ")
@@ -256,7 +260,7 @@ def test_ctrl_c_stops_an_answer_and_a_second_one_leaves(made, tmp_path):
         until("say?\r\n")
         asked = len(seen)
         while len(seen) < asked + 20:  # the answer has begun
-            seen += os.read(keyboard, 4096).decode("utf-8", "replace")
+            read()
         process.send_signal(signal.SIGINT)
         until(" ...\r\n", asked)
         until("you> ", asked)
