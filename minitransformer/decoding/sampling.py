@@ -1,6 +1,6 @@
 """Writing word by word: the most likely one each time, or one drawn from the distribution."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ def stream(
     *,
     max_new_tokens: int | None = None,
     eos: int | None = None,
-    sos: int = 0,
+    sos: int | Sequence[int] = 0,
     sample: bool = False,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -34,7 +34,7 @@ def stream(
     ids, lengths    prompts to continue (LanguageModel) or sentences to translate (Translator), padded on the right
     max_new_tokens  at most so many words a row; up to the model's max_len if not given
     eos             the word that ends a row; it is not yielded
-    sos             the word a translation starts from
+    sos             the word, or words, that a translation starts from
     sample          draw each word instead of taking the most likely; set by temperature, top_k or top_p too
     temperature     below 1 sharpens, above 1 flattens the distribution
     top_k, top_p    draw from the k most likely words, or from the fewest that reach probability p together

@@ -28,7 +28,7 @@ class Session:
         lengths: Any = None,
         *,
         max_new_tokens: int | None = None,
-        sos: int = 0,
+        sos: int | Sequence[int] = 0,
         use_cache: bool = True,
     ):
         """ids (B, T): prompts to continue, or sentences to translate, padded on the right; lengths (B): of these"""
@@ -41,9 +41,9 @@ class Session:
             with self:
                 self.memory = model.encode(ids, lengths)
             self.memory_lengths = None if lengths is None else _host(lengths)
-            prompt = np.full((self.memory.shape[0], 1), sos)
+            prompt = np.tile(np.atleast_1d(sos), (self.memory.shape[0], 1))
             token_ids("sos", prompt, self.vocabulary)
-            start = np.ones(len(prompt), dtype=np.int64)
+            start = np.full(len(prompt), prompt.shape[1])
         elif isinstance(model, LanguageModel):
             if not model.base.causal:
                 raise ValueError("this model fills in hidden words (causal=False): it cannot tell what comes next")

@@ -22,6 +22,10 @@ NO_SPACE = "No space left on device"
 WHICH_INDEX = f"see which index pip asks: {sys.executable} -m pip config list"
 
 
+class NotFetched(UserError):
+    """pip could not bring it: no network, or an index that does not have it."""
+
+
 @dataclass(frozen=True)
 class Wheel:
     requirement: str  # as pip takes it, with the exact version
@@ -90,7 +94,7 @@ def run_pip(wheel: Wheel, folder: Path, line: Line, *, fresh: bool = False) -> N
     if process.returncode and NO_SPACE in output:
         raise OSError(errno.ENOSPC, NO_SPACE)
     if process.returncode:
-        raise UserError(_reason(wheel, output))
+        raise NotFetched(_reason(wheel, output))
 
 
 def _bytes_in(folder: Path) -> int:

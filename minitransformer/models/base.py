@@ -9,6 +9,7 @@ import numpy as np
 from autograd import Tensor, no_grad
 from minitransformer.config import Config, field_named, names_of
 from minitransformer.layers import Embedding, MultiheadAttention, norm
+from minitransformer.models.inputs import row_lengths
 from minitransformer.module import Init, Module
 from minitransformer.positions import Positions
 
@@ -89,3 +90,13 @@ class TokenEmbedding(Embedding):
         if self.positions is not None:
             words = words + self.positions(ids.shape[1], starts)
         return words if self.norm is None else self.norm(words)
+
+
+def mean_of_rows(x: Tensor, lengths: Any = None) -> Tensor:
+    """Σ over t < lengths[b] of x[b, t] / lengths[b]: a text as a whole.   x (B, T, C) → (B, C)"""
+    B, T, C = x.shape
+    lengths = row_lengths("lengths", lengths, B, T)
+    xp = x.backend.xp
+    ends = x.backend.asarray(np.full(B, T) if lengths is None else lengths)[:, None, None]
+    weights = xp.where(xp.arange(T) < ends, 1 / ends, 0.0).astype(x.dtype)  # (B, 1, T)
+    return (Tensor(weights, backend=x.backend) @ x).reshape(B, C)

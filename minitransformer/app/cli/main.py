@@ -34,6 +34,10 @@ COMMANDS = {
     "generate": "let a language model write",
     "train-translator": "train a translator",
     "translate": "translate sentences",
+    "models": "models that others trained: what there is, and fetching them",
+    "chat": "talk with a small model that was trained to answer",
+    "embed": "turn texts into vectors, or find the lines nearest to a question",
+    "transcribe": "write down what is said in a recording",
     "evaluate": "measure a trained model on unseen data",
     "bench": "measure the engine's speed and memory, side by side with PyTorch",
 }
@@ -45,6 +49,7 @@ EXAMPLES = """examples:
   minitransformer gradcheck --backend numba
   minitransformer pretrain && minitransformer generate
   minitransformer train-translator && minitransformer translate "I have a red car."
+  minitransformer chat
 """
 
 

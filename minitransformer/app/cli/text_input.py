@@ -42,7 +42,7 @@ def texts_from(options: TextOptions) -> list[str]:
                 which = f"text {number} of {len(options.text)}" if len(options.text) > 1 else "the text"
                 raise UserError(f"{which} is empty: write something between the quotes, or leave it out")
         return [checked(text) for text in options.text]
-    return [] if sys.stdin is None or sys.stdin.isatty() else _piped()
+    return [] if sys.stdin is None or sys.stdin.isatty() else piped()
 
 
 def checked(text: str) -> str:
@@ -54,7 +54,7 @@ def checked(text: str) -> str:
     return text
 
 
-def _piped() -> list[str]:
+def piped() -> list[str]:
     """Lines from a pipe, read one by one: an endless one, or endless lines, are refused before memory is full."""
     lines, total = [], 0
     for number, text in numbered_lines(STDIN, content=sys.stdin.buffer):

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from minitransformer.app.tasks.trained import Trained
 
 
-def add_model(parser: argparse.ArgumentParser, folder: str) -> None:
-    help = f"folder of a run, or one of its step-*.json files (default: {folder})"
+def add_model(parser: argparse.ArgumentParser, folder: str, more: str = "") -> None:
+    help = f"folder of a run, or one of its step-*.json files{more} (default: {folder})"
     parser.add_argument("--model", metavar="RUN", help=help)
     add_backend(parser)
 

@@ -9,6 +9,7 @@ objectives   what a language model can learn to predict
 modelling    a language model        classifying   a classifier        translating   a translator
 task         what all three make of their options, and the training run that carries it out
 trained      finding and opening a checkpoint
+borrowed     models of others, to use or to start from
 evaluating   a trained model on unseen data
 measures     loss per word, accuracy with its interval, BLEU
 filling      what a masked model puts into gaps

@@ -7,7 +7,7 @@ from typing import Any
 
 import autograd.functional as F
 from minitransformer.app.data import ClassifierBatches, LabelledDocuments, read_labelled
-from minitransformer.app.tasks import builtin, measures, recipes
+from minitransformer.app.tasks import borrowed, builtin, measures, recipes
 from minitransformer.app.tasks.objectives import OBJECTIVES, objective_name
 from minitransformer.app.tasks.options import DataOptions, TrainingOptions
 from minitransformer.app.tasks.sources import columns, cut_note, digest, hold_back, ids_of, source_name, tokenizer_for
@@ -28,12 +28,18 @@ class FinetuneOptions(TrainingOptions):
 
 def base_of(options: FinetuneOptions) -> Trained | None:
     """The language model to start from, if any."""
-    return None if options.scratch else open_model(options.base, "LanguageModel", ", or add --scratch to do without")
+    if options.scratch:
+        return None
+    if options.base is not None and borrowed.is_borrowed(options.base):
+        return borrowed.base_from(options.base)
+    return open_model(options.base, "LanguageModel", ", or add --scratch to do without")
 
 
 def task(options: FinetuneOptions, base: Trained | None, classifier: type[Classifier] = Classifier) -> Task:
     """base: what base_of gave; classifier: the kind of model to train"""
-    recipe = recipes.choose(recipes.FINETUNE, options, "there is no room for a word")
+    is_borrowed = base is not None and borrowed.is_borrowed(base.path)
+    presets = recipes.FINETUNE | ({"default": recipes.BORROWED} if is_borrowed else {})
+    recipe = recipes.choose(presets, options, "there is no room for a word")
     former = former_run(options.out, options.resume, "Classifier")
     options.check(based="give them to pretrain, or add --scratch" if base else "")
     seed, rows, source = options.seed, recipe.batch, options.data

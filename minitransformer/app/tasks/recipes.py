@@ -55,6 +55,8 @@ FINETUNE = {
     "lab": Recipe(lr=1e-4, batch=8, epochs=15, clip=0.5, cosine=False, texts=1600, model=_LAB),
     "llama": Recipe(lr=1e-3, batch=16, epochs=10, warmup=20, texts=1000, model=_LLAMA),
 }
+# On the base of a model that others trained on a billion words: small steps, lest it forget them.
+BORROWED = Recipe(lr=1e-4, batch=16, epochs=4, warmup=20)
 TRANSLATOR = {
     "default": Recipe(lr=3e-3, batch=32, steps=900, warmup=100, texts=6400, model=replace(_SMALL, max_len=32)),
     "lab": Recipe(lr=1e-3, batch=64, epochs=10, clip=None, cosine=False, texts=50_000, model=_LAB_TRANSLATOR),

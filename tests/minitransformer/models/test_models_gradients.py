@@ -84,7 +84,7 @@ def test_gradients_of_todays_parts(kind, backend):
 
 
 def test_gradients_of_deep_heads(backend):
-    model = MODELS["Bert"](vocab_size=5, n_layers=1, deep_heads=True, tie_weights=True, **SIZES)
+    model = MODELS["Bert"](vocab_size=5, n_layers=1, heads="deep", tie_weights=True, **SIZES)
     check(model, lambda: LOSSES["Bert"](model))
 
 

@@ -145,9 +145,9 @@ def test_bert_with_its_heads():
         attn_implementation="eager",
     )  # fmt: skip
     theirs = randomised(transformers.BertForPreTraining(settings))
-    ours = Bert(V, **SIZES, norm_eps=settings.layer_norm_eps, tie_weights=True, deep_heads=True)
-    names = {"cls.predictions.transform.dense": "dense", "cls.predictions.transform.LayerNorm": "dense_norm",
-             "bert.pooler.dense": "pooler", "cls.seq_relationship": "next_head"}  # fmt: skip
+    ours = Bert(V, **SIZES, norm_eps=settings.layer_norm_eps, tie_weights=True, heads="deep")
+    names = {"cls.predictions.transform.dense": "word_dense", "cls.predictions.transform.LayerNorm": "word_norm",
+             "bert.pooler.dense": "next_dense", "cls.seq_relationship": "next_head"}  # fmt: skip
 
     def renamed(arrays):
         state = bert({name.removeprefix("bert."): array for name, array in arrays.items()})

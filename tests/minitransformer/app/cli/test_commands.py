@@ -64,7 +64,7 @@ def test_words_appear_while_the_text_is_written():
     from minitransformer.app.tasks.text_codec import TextCodec
 
     codec = TextCodec(WordTokenizer(["j'", "ai", "faim", "."], split="spaces"), "fr")
-    page, seen = _Page(codec), []
+    page, seen = _Page(codec.decode), []
     for length in range(1, 5):
         page.show(list(range(4, 4 + length)))
         seen.append(page.shown)
