@@ -9,13 +9,14 @@ import importlib
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple
 
 import kernels
-from minitransformer.app import output
+from minitransformer.app import output, ranks
 from minitransformer.app.cli.surroundings import tidy_up
 from minitransformer.errors import UserError, one_line, system_error
 
@@ -56,7 +57,7 @@ NOTHING: Mapping[str, Command] = {}
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str):
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n" if ranks.is_first() else None)
 
 
 def added_commands() -> dict[str, EntryPoint]:
@@ -105,6 +106,7 @@ def main(
     name = arguments[0] if arguments else "--help"
 
     def work() -> int:
+        ranks.hush()
         tidy_up()
         if name not in COMMANDS and name not in added_commands():
             _overview(program).parse_args(arguments[:1] or ["--help"])
@@ -162,6 +164,11 @@ def orderly(name: str, work: Callable[[], int], merely_prints: bool = False) -> 
             return _said(f"{name}: {error}", 2)
         except OSError as error:  # what nobody foresaw: the system's own words, and the file if it names one
             return _said(f"{name}: {system_error(error.filename or 'the system', 'refused', error)}", 2)
+        except Exception:  # a fault of ours: the traceback is wanted, and the other ranks must not wait for ever
+            if ranks.under_mpi():
+                traceback.print_exc()
+                _said(f"{name}: failed", 1)
+            raise
         if out.failure is not None and code == 0 and not output.OutputLost("stdout", out.failure).reader_left:
             return 1  # the work is done, but its summary is lost; it has been said
         return code
@@ -169,7 +176,9 @@ def orderly(name: str, work: Callable[[], int], merely_prints: bool = False) -> 
 
 def _said(line: str, code: int) -> int:
     first, rest = ("\n", line[1:]) if line.startswith("\n") else ("", line)
-    print(first + one_line(rest, 2000), file=sys.stderr, flush=True)
+    ranks.let_the_first_speak()
+    print(first + one_line(rest, 2000) + ranks.name_here(), file=sys.stderr, flush=True)
+    ranks.end_all(code)
     return code
 
 
