@@ -125,8 +125,17 @@ def _started() -> Mpi:
             "pip install 'minitransformer[mpi]', or start it without mpiexec"
         ) from error
     ranks = Mpi(MPI.COMM_WORLD)
+    sys.excepthook = _failed
     _share_cores(MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED).Get_size())
     return ranks
+
+
+def _failed(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """An exception that nobody has caught ends a Python program, and must not leave the other ranks waiting."""
+    sys.__excepthook__(kind, error, trace)
+    if _world is not None:
+        print(f"rank {_world.rank} of {_world.size} failed: {kind.__name__}: {error}", file=sys.stderr, flush=True)
+    end_all(1)
 
 
 def _share_cores(neighbours: int) -> None:

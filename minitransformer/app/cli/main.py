@@ -9,7 +9,6 @@ import importlib
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
@@ -164,11 +163,6 @@ def orderly(name: str, work: Callable[[], int], merely_prints: bool = False) -> 
             return _said(f"{name}: {error}", 2)
         except OSError as error:  # what nobody foresaw: the system's own words, and the file if it names one
             return _said(f"{name}: {system_error(error.filename or 'the system', 'refused', error)}", 2)
-        except Exception:  # a fault of ours: the traceback is wanted, and the other ranks must not wait for ever
-            if ranks.under_mpi():
-                traceback.print_exc()
-                _said(f"{name}: failed", 1)
-            raise
         if out.failure is not None and code == 0 and not output.OutputLost("stdout", out.failure).reader_left:
             return 1  # the work is done, but its summary is lost; it has been said
         return code

@@ -26,7 +26,7 @@ from minitransformer.optim import Optimizer, Schedule, clip_grad_norm, constant
 
 ModelT = TypeVar("ModelT", bound=Model)
 BatchT = TypeVar("BatchT")
-Means = Tensor | list[Tensor]  # several means over different numbers of targets are added
+Means = Tensor | list[Tensor | None]  # several means over different numbers of targets are added; None: of no targets
 Loss = Means | tuple[Means, Mapping[str, float]]
 Scores = float | Mapping[str, float]
 
@@ -79,7 +79,8 @@ def train(
     """Trains until a limit of `options` is reached, and returns how it ended.
 
     loss_of         (model, batch) → scalar Tensor, or (Tensor, {"accuracy": ...}) with more values to show; a list of
-                    Tensors where the loss is a sum of means over different numbers of targets, such as Bert's
+                    Tensors where the loss is a sum of means over different numbers of targets, such as Bert's (None for
+                    a mean of which a slice has no target)
     schedule        step (from 1) → factor for the optimizer's learning rate; see minitransformer.optim
     evaluate        model → loss, or {"loss": ..., "accuracy": ...}; called in eval mode, without a tape
     folder          for checkpoints, metrics.jsonl and curve.png; without one nothing is written
@@ -285,7 +286,7 @@ class _BetweenSteps(Generic[ModelT, BatchT]):
 
 def _loss_and_values(outcome: Loss) -> tuple[Tensor, dict[str, float]]:
     means, more = outcome if isinstance(outcome, tuple) else (outcome, {})
-    first, *others = means if isinstance(means, list) else [means]
+    first, *others = (mean for mean in means if mean is not None) if isinstance(means, list) else [means]
     loss = sum(others, first)
     return loss, {"loss": float(loss), **{name: float(value) for name, value in more.items()}}
 

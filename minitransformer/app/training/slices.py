@@ -151,7 +151,7 @@ class SlicedSteps:
             parameter.grad = None
         outcome = self.loss_of(self.model, part)
         loss, more = outcome if isinstance(outcome, tuple) else (outcome, {})
-        means: list[Tensor] = loss if isinstance(loss, list) else [loss]
+        means: list[Any] = loss if isinstance(loss, list) else [loss]
         if len(means) != len(totals):
             raise TrainingError(
                 f"the loss of a {type(batch).__name__} is the sum of {len(totals)} means, each over another number of "
