@@ -199,4 +199,5 @@ def end_all(code: int) -> None:
         with suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # MPI would add a line of its own, and we have said why
         MPI.COMM_WORLD.Abort(code)

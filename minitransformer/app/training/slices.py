@@ -297,7 +297,7 @@ class SlicedSteps:
 
 def demand_agreement(ranks: Alone, told: Mapping[str, Any]) -> None:
     """Raises if ranks differ in what decides about the numbers, and names the first difference. told: JSON values"""
-    said = np.frombuffer(json.dumps(told, sort_keys=True).encode(), dtype=np.uint8)
+    said = np.frombuffer(json.dumps(dict(_flat(told)), sort_keys=True).encode(), dtype=np.uint8)
     known = [json.loads(text.tobytes()) for text in ranks.gathered(said)]
     for rank, other in enumerate(known):
         for name, value in known[0].items():
@@ -306,6 +306,12 @@ def demand_agreement(ranks: Alone, told: Mapping[str, Any]) -> None:
                     f"rank {rank} differs from rank 0 in {name}: {str(other.get(name))[:80]}, not {str(value)[:80]}; "
                     "give all ranks the same program, libraries, options and data"
                 )
+
+
+def _flat(told: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What lies inside has the last of its names."""
+    for name, value in told.items():
+        yield from _flat(value) if isinstance(value, dict) else [(name, value)]
 
 
 def digest(arrays: Mapping[str, np.ndarray]) -> str:
