@@ -7,7 +7,7 @@ import kernels
 from autograd.gradient_sum import SliceGradient
 from autograd.recorder import Recorder
 from autograd.storage import Storage, owner_of
-from autograd.tensor import AutogradError, MissingRule, Tensor, _mode
+from autograd.tensor import AutogradError, MissingRule, Tensor, grad_mode
 from kernels.backend import BackendError, mixing
 
 
@@ -71,7 +71,8 @@ class Function:
         tensors = tuple(a if isinstance(a, Tensor) else None for a in arguments)
         backend = _common_backend(tensors)
         # asked before forward, which may save work or memory when no gradient will follow
-        needs = tuple(_mode.recording and t is not None and t.requires_grad for t in tensors)
+        is_on = grad_mode.get()
+        needs = tuple(is_on and t is not None and t.requires_grad for t in tensors)
         recording = any(needs)
         node = cls(backend, recording)
         node.needs = needs

@@ -9,9 +9,9 @@ A Tensor belongs to the backend that was in use when it was made, as it would be
 Functions run there. Two Tensors of different backends do not mix.
 """
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Self
 
 import numpy as np
@@ -31,23 +31,19 @@ class MissingRule(AutogradError):
     """A Function without a derivative rule was asked for its derivative."""
 
 
-class _Mode(threading.local):
-    """Whether operations are recorded: each thread decides for itself."""
-
-    recording = True
-
-
-_mode = _Mode()
+# Whether operations are recorded: each thread and each asyncio task decides for itself.
+grad_mode: ContextVar[bool] = ContextVar("grad_mode", default=True)
 
 
 @contextmanager
 def no_grad() -> Iterator[None]:
     """Inside, nothing is recorded: results need no gradient, and memory is freed at once."""
-    former, _mode.recording = _mode.recording, False
+    former = grad_mode.get()
     try:
+        grad_mode.set(False)
         yield
     finally:
-        _mode.recording = former
+        grad_mode.set(former)
 
 
 class Tensor(TorchNames):

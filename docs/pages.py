@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+import exercise_pages
 from cells import page, plain
 
 from lessons.harness import claims
@@ -35,7 +36,7 @@ def main(target: Path) -> int:
     (target / "kernels").mkdir()
     shutil.copytree(claims.FOLDER, target / "figures", ignore=shutil.ignore_patterns("*.json", "*.log", ".*"))
     for script in scripts:
-        text = page(script.read_text(encoding="utf-8"), records[script.stem])
+        text = exercise_pages.linked(page(script.read_text(encoding="utf-8"), records[script.stem]))
         (target / "lessons" / f"{script.stem}.md").write_text(text, encoding="utf-8")
     tried = [claim for script in scripts for claim in records[script.stem]["claims"]]
     names = kernel_names()
@@ -43,6 +44,9 @@ def main(target: Path) -> int:
         (target / "kernels" / f"{name}.md").write_text(kernel_page(name), encoding="utf-8")
     (target / "kernels" / "helpers.md").write_text(helpers_page(names), encoding="utf-8")
     (target / "kernels" / "index.md").write_text(kernel_index(names), encoding="utf-8")
+    (target / "exercises").mkdir()
+    for path, text in exercise_pages.pages().items():
+        (target / path).write_text(text, encoding="utf-8")
     (target / "claims.md").write_text(claims_page(tried), encoding="utf-8")
     (target / "index.md").write_text(front_page(scripts, tried), encoding="utf-8")
     print(f"{len(scripts)} lessons, {len(tried)} claims and {len(names)} kernels written to {target}")
@@ -74,7 +78,7 @@ the trial on engines that were broken on purpose, to show that its checks can fa
 [table of claims](claims.md) leads to each.
 
 The [kernels](kernels/index.md) stand side by side: the same function as a specification, for the processor, and for the
-graphics card.
+graphics card. The [exercises](exercises/index.md) are for doing it yourself, with a judge that explains.
 
 ```{{toctree}}
 :caption: Lessons
@@ -87,6 +91,7 @@ graphics card.
 :caption: Look things up
 :maxdepth: 1
 
+exercises/index
 claims
 kernels/index
 ```

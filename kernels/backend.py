@@ -9,11 +9,13 @@ import importlib
 import importlib.util
 import os
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 from kernels.contract import CONTRACT, Kernel
+from kernels.errors import BackendError
 
 DEFAULT = "numba"
 FOLDERS = {
@@ -22,10 +24,6 @@ FOLDERS = {
     "emulated": "kernels.emulator",
     "cupy": "kernels.gpu",
 }
-
-
-class BackendError(RuntimeError):
-    """A backend that is unknown, cannot work here, or met an array of another one."""
 
 
 class Backend:
@@ -143,28 +141,36 @@ def _overview(leave_out: str | None = None) -> str:
     return f"available here: {', '.join(available())}{missing}"
 
 
-class use(AbstractContextManager):  # noqa: N801 - reads as a verb: kernels.use("numba")
-    """Sets the backend from here on; as a context manager, sets the former one again at the end."""
+_current: ContextVar[Backend | None] = ContextVar("the backend in use", default=None)
 
-    _current: Backend | None = None
+
+class use(AbstractContextManager):  # noqa: N801 - reads as a verb: kernels.use("numba")
+    """Sets the backend from here on; as a context manager, sets the former one again at the end. What is made from now
+    on belongs to it. Tensors and models that exist stay where they are, and compute there: model.to(name) moves them.
+
+    It holds in this thread and this asyncio task, and in tasks that start from here. A new thread begins with the
+    default, as it does with `no_grad`; `contextvars.copy_context().run` hands the choice on."""
 
     def __init__(self, name: str | Backend):
         chosen = name if isinstance(name, Backend) else backend(name)
-        self._former = use._current
-        use._current = chosen
+        self._former = _current.get()
+        _current.set(chosen)
 
     def __enter__(self) -> Backend:
         return current()
 
     def __exit__(self, *_exception) -> None:
-        use._current = self._former
+        _current.set(self._former)
 
 
 def current() -> Backend:
-    """The backend in use: the one last set, or $MINITRANSFORMER_BACKEND, or numba."""
-    if use._current is None:
-        use._current = backend(os.environ.get("MINITRANSFORMER_BACKEND", DEFAULT))
-    return use._current
+    """The backend in use here: the one last set, or $MINITRANSFORMER_BACKEND, or numba."""
+    return _current.get() or _default()
+
+
+@cache
+def _default() -> Backend:
+    return backend(os.environ.get("MINITRANSFORMER_BACKEND", DEFAULT))
 
 
 def backend_of(array: object) -> Backend:

@@ -14,6 +14,9 @@ loops under the same signature take its place: the same numbers, slower.
 
 import ctypes
 import ctypes.util
+import os
+import threading
+import time
 from functools import cache, wraps
 
 import numba
@@ -78,16 +81,67 @@ def blas_kernel(function):
 
     @wraps(function)
     def call(*args):
-        before = [library.get_num_threads() for library in _libraries()]
-        for library in _libraries():
-            library.set_num_threads(1)
         try:
+            _one_thread.enter()
             return compiled(routine(args[0].dtype), *args)
         finally:
-            for library, threads in zip(_libraries(), before, strict=True):
-                library.set_num_threads(threads)
+            try:
+                _one_thread.leave()
+            except BaseException:  # Ctrl-C in the midst of it
+                _one_thread.leave()
+                raise
 
     return call
+
+
+class _OneThread:
+    """BLAS works with the calling thread alone while any Python thread is inside; the last one to leave gives it back
+    its threads. An exception at any point (Ctrl-C) leaves nothing behind: `former` is known as long as it is not set
+    again, and `leave` undoes what `enter` may have begun."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.inside: set[int] = set()  # Python threads; a thread is inside at most once
+        self.former: list[int] = []  # numbers of threads, one a library, while they are at one
+
+    def enter(self) -> None:
+        with self.lock:
+            self.inside.add(threading.get_ident())
+            if not self.former:
+                self.former = [library.get_num_threads() for library in _libraries()]
+            for library in _libraries():
+                library.set_num_threads(1)
+
+    def leave(self) -> None:
+        with self.lock:
+            self.inside.discard(threading.get_ident())
+            if not self.inside and self.former:
+                for library, threads in zip(_libraries(), self.former, strict=True):
+                    library.set_num_threads(threads)
+                self.former = []
+
+    def pause(self) -> None:
+        """Before a fork: nobody is inside. A child that is forked in the midst of a product inherits BLAS's locks,
+        which nobody there will ever open. Threads that never come out are not waited for."""
+        deadline = time.monotonic() + 10
+        self.lock.acquire()
+        while self.inside and time.monotonic() < deadline:
+            self.lock.release()
+            time.sleep(0.0005)
+            self.lock.acquire()
+
+    def go_on(self) -> None:
+        self.lock.release()
+
+    def forked(self) -> None:
+        """In a child: no other thread of the parent exists."""
+        self.lock, self.inside = threading.Lock(), set()
+        self.leave()
+
+
+_one_thread = _OneThread()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_one_thread.pause, after_in_parent=_one_thread.go_on, after_in_child=_one_thread.forked)
 
 
 def _loops(dtype: np.dtype):

@@ -7,17 +7,9 @@ import numpy as np
 from numba import prange
 
 from kernels.cpu.jit import contiguous, ids64, kernel
-from kernels.cpu.softmax import largest, sum_exp
+from kernels.cpu.softmax import largest, row_sum, sum_exp
 from kernels.cpu.vector_math import exp
 from kernels.reference.cross_entropy import kept_rows
-
-
-@kernel
-def row_sum(row):
-    total = row.dtype.type(0)
-    for v in range(row.size):
-        total += row[v]
-    return total
 
 
 @kernel
@@ -59,13 +51,13 @@ def cross_entropy(logits, targets, ignore_index, label_smoothing):
     losses, lse = np.empty(len(logits), logits.dtype), np.empty(len(logits), logits.dtype)
     eps = logits.dtype.type(label_smoothing)
     _cross_entropy(losses, lse, contiguous(logits), ids64(targets), kept, eps)
-    return np.asarray(losses.sum() / kept.sum(dtype=logits.dtype), dtype=logits.dtype), lse
+    return np.asarray(losses.sum() / logits.dtype.type(np.count_nonzero(kept)), dtype=logits.dtype), lse
 
 
 def cross_entropy_backward(dloss, logits, lse, targets, ignore_index, label_smoothing):
     """dlogits = dloss / kept · (softmax(logits) - (1 - ε) onehot(target) - ε/V), zero in rows that do not count"""
     kept = kept_rows(targets, ignore_index)
-    factor = logits.dtype.type(dloss / kept.sum(dtype=logits.dtype))
+    factor = logits.dtype.type(dloss / logits.dtype.type(np.count_nonzero(kept)))
     dlogits = np.empty(logits.shape, dtype=logits.dtype)
     arrays = (contiguous(logits), contiguous(lse), ids64(targets), kept)
     _cross_entropy_backward(dlogits, *arrays, logits.dtype.type(label_smoothing), factor)

@@ -11,12 +11,12 @@ from kernels.cpu.blas import blas_kernel, blocks, gemm
 from kernels.cpu.elementwise import relu_slope, relu_value
 from kernels.cpu.gelu import gelu_slope, gelu_value
 from kernels.cpu.jit import contiguous, kernel
-from kernels.cpu.linear import WEIGHT_ROWS, add_bias, add_rows, weight_block
+from kernels.cpu.linear import ROWS, WEIGHT_ROWS, add_bias, add_rows, weight_block
 from kernels.cpu.silu import gelu_tanh_slope, gelu_tanh_value
+from kernels.cpu.sums import joined
 
 RELU, GELU, TANH, GELU_TANH = 0, 1, 2, 3
 CODES = {"relu": RELU, "gelu": GELU, "tanh": TANH, "gelu_tanh": GELU_TANH}
-ROWS = 256  # rows a task
 
 
 @kernel
@@ -111,4 +111,4 @@ def feed_forward_backward(dy, x, w1, w2, pre, activation):
     dw1, dw2, tasks = np.empty_like(w1), np.empty_like(w2), -(-len(dy) // ROWS)
     db1, db2 = np.empty((tasks, len(w1)), dy.dtype), np.empty((tasks, len(w2)), dy.dtype)
     _feed_forward_backward(dx, dw1, db1, dw2, db2, dpre, hidden, dy, x, w1, w2, pre, CODES[activation])
-    return dx, dw1, db1.sum(axis=0), dw2, db2.sum(axis=0)
+    return dx, dw1, joined(db1), dw2, joined(db2)

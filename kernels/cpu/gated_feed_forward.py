@@ -10,12 +10,12 @@ from numba import prange
 from kernels.cpu.blas import blas_kernel, blocks, gemm
 from kernels.cpu.gelu import gelu_slope, gelu_value
 from kernels.cpu.jit import contiguous, kernel
-from kernels.cpu.linear import FEW, WEIGHT_ROWS, add_bias, add_rows, product, weight_block
+from kernels.cpu.linear import FEW, ROWS, WEIGHT_ROWS, add_bias, add_rows, product, weight_block
 from kernels.cpu.silu import silu_slope, silu_value
+from kernels.cpu.sums import joined
 
 SILU, GELU = 0, 1
 CODES = {"silu": SILU, "gelu": GELU}
-ROWS = 256  # rows a task
 
 
 @kernel
@@ -126,5 +126,5 @@ def gated_feed_forward_backward(dy, x, w_gate, w_up, w_down, gate, up, activatio
         dx, dw_gate, db_gate, dw_up, db_up, dw_down, db_down, dgate, dup, hidden, dy, x, w_gate, w_up, w_down, gate,
         up, CODES[activation],
     )  # fmt: skip
-    db_gate, db_up, db_down = (parts.sum(axis=0) if len(parts) else None for parts in sums)
+    db_gate, db_up, db_down = (joined(parts) if len(parts) else None for parts in sums)
     return dx, dw_gate, db_gate, dw_up, db_up, dw_down, db_down

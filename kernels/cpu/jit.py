@@ -16,7 +16,7 @@ import hashlib
 import os
 import sys
 import time
-from functools import cache, wraps
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -27,14 +27,15 @@ os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 
 import numba  # noqa: E402
 from numba.core import event  # noqa: E402
-from numba.np.ufunc import parallel as threads  # noqa: E402
 
+from kernels.cpu.kept import sealed_files  # noqa: E402
+from kernels.cpu.threads import threaded  # noqa: E402
 from kernels.cpu.workspace import keep_freed_memory  # noqa: E402
+from kernels.disk_cache import say_once  # noqa: E402
 
 keep_freed_memory()
 FLAGS = {"reassoc", "contract", "arcp", "nsz"}
 EXACT_FLAGS = {"contract", "nsz"}  # for code that splits a constant in two, which reassoc would undo
-SMALL = 30_000  # elements: smaller arrays are worked on by one thread
 PARTIALS = 16  # tasks of a cross-row reduction: enough for many cores, few enough to add up at no cost
 
 
@@ -47,37 +48,8 @@ def kernel(function=None, *, parallel=False, flags=FLAGS, inline=False):
         return lambda f: kernel(f, parallel=parallel, flags=flags, inline=inline)
     options = {"parallel": parallel, "fastmath": flags, "forceinline": inline}
     if parallel and not numba.config.DISABLE_JIT:
-        return _threaded(_compiled(function, options))
+        return threaded(_compiled(function, options))
     return _compiled(function, options)
-
-
-def _threaded(dispatcher):
-    """Small arrays are worked on by the calling thread alone: waking the others costs tens of microseconds, and
-    milliseconds while they still spin in BLAS. The number of threads changes no bit."""
-
-    @wraps(dispatcher.py_func)
-    def call(*args):
-        for arg in args:
-            if isinstance(arg, np.ndarray) and arg.size >= SMALL:
-                return dispatcher(*args)
-        get, set = _thread_count()
-        former = get()
-        set(1)
-        try:
-            return dispatcher(*args)
-        finally:
-            set(former)
-
-    return call
-
-
-@cache
-def _thread_count():
-    """Functions that get and set the number of threads. Numba's public ones take a lock and look for running threads at
-    each call, longer than a small kernel takes; the ones below them are found here once the threads run."""
-    numba.set_num_threads(numba.get_num_threads())
-    get, set = (getattr(threads, f"_{name}_num_threads", None) for name in ("get", "set"))
-    return (get, set) if get and set else (numba.get_num_threads, numba.set_num_threads)
 
 
 def _compiled(function, options):
@@ -85,16 +57,21 @@ def _compiled(function, options):
     try:
         return _outdated_with_the_tier(numba.njit(cache=True, **options)(function))
     except RuntimeError:  # Numba found no folder that it may write to
-        _say_once("Numba kernels cannot be kept on disk (no folder to write to), so each process compiles its own;")
+        say_once(
+            "Numba kernels cannot be kept on disk (no folder to write to), so each process compiles its own; "
+            "set NUMBA_CACHE_DIR to change that"
+        )
         return numba.njit(**options)(function)
 
 
 def _outdated_with_the_tier(dispatcher):
     """Ties the cache to every file of this folder. Numba looks at the function's own file only, and would go on using
     machine code into which an older version of a helper from another file was inlined."""
-    cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    its_cache = getattr(dispatcher, "_cache", None)
+    cache_file = getattr(its_cache, "_cache_file", None)
     if hasattr(cache_file, "_source_stamp"):
         cache_file._source_stamp = (cache_file._source_stamp, _digest())
+        its_cache._cache_file = sealed_files(cache_file)
     return dispatcher
 
 
@@ -102,11 +79,6 @@ def _outdated_with_the_tier(dispatcher):
 def _digest():
     parts = [file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py"))]
     return hashlib.sha256(b"".join(parts)).hexdigest()
-
-
-@cache
-def _say_once(text):
-    sys.stderr.write(f"{text} set NUMBA_CACHE_DIR to change that\n")
 
 
 def contiguous(array):

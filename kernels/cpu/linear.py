@@ -9,9 +9,12 @@ import numpy as np
 from numba import prange
 
 from kernels.cpu.blas import blas_kernel, blocks, gemm
-from kernels.cpu.jit import PARTIALS, contiguous, kernel
+from kernels.cpu.jit import contiguous, kernel
+from kernels.cpu.sums import ROWS as SUMMED_ROWS
+from kernels.cpu.sums import joined, row_tasks
 
-ROWS, COLUMNS = 256, 1024  # a block of the result: large enough for BLAS, small enough for the cache
+# a block of the result: large enough for BLAS, small enough for the cache and for the sum that is the bias's gradient
+ROWS, COLUMNS = SUMMED_ROWS, 1024
 WEIGHT_ROWS = 128  # of dW, whose products are long sums
 FEW = 4  # rows for which packing W costs more than it saves
 
@@ -27,10 +30,10 @@ def _column_sums(partial, x):
 
 
 def column_sums(x):
-    """Σ_n x[n], through a fixed number of partial sums.   x (N, C) → (C)"""
-    partial = np.zeros((min(PARTIALS, len(x)), x.shape[1]), dtype=x.dtype)
+    """Σ_n x[n], through partial sums of few rows.   x (N, C) → (C)"""
+    partial = np.zeros((row_tasks(len(x)), x.shape[1]), dtype=x.dtype)
     _column_sums(partial, contiguous(x))
-    return partial.sum(axis=0)
+    return joined(partial)
 
 
 @kernel
@@ -116,7 +119,7 @@ def linear_backward(dy, x, weight, with_bias):
     dx, dweight = np.empty_like(x), np.empty_like(weight)
     sums = np.empty((-(-len(dy) // ROWS) if with_bias else 0, dy.shape[1]), dy.dtype)
     _linear_backward(dx, dweight, sums, dy, x, weight)
-    return dx, dweight, sums.sum(axis=0) if with_bias else None
+    return dx, dweight, joined(sums) if with_bias else None
 
 
 def matmul(a, b):

@@ -20,8 +20,9 @@ import numpy as np
 from numba import prange
 
 from kernels.cpu.blas import blas_kernel, blocks, gemm
-from kernels.cpu.cross_entropy import row_sum
 from kernels.cpu.jit import PARTIALS, contiguous, ids64
+from kernels.cpu.softmax import row_sum
+from kernels.cpu.sums import ROWS, joined
 from kernels.cpu.vector_math import exp
 from kernels.cpu.workspace import recycled, scratch
 from kernels.reference.cross_entropy import kept_rows
@@ -66,7 +67,8 @@ def _forward(blas, e, tops, totals, sums, wanted, x, weight, bias, targets, smoo
 def _backward(blas, dx, dweight, dbias, e, shares, x, weight, targets, spread, factor, add):
     """The same chunk: dlogits = e · shares - spread - factor · onehot(target), and its products.
 
-    dx (tasks, ≥ n, C); shares (blocks, n); spread, factor: ε/(V N) and (1 - ε)/N; add: not the first chunk"""
+    dx (tasks, ≥ n, C); dbias (V) in double precision; shares (blocks, n); spread, factor: ε/(V N) and (1 - ε)/N;
+    add: not the first chunk"""
     V, count, tasks = weight.shape[0], e.shape[0], dx.shape[0]
     rows = x.shape[0]
     for task in prange(tasks):
@@ -79,9 +81,15 @@ def _backward(blas, dx, dweight, dbias, e, shares, x, weight, targets, spread, f
                     row[v] = row[v] * share - spread
                 if v0 <= targets[n] < v1:
                     row[targets[n] - v0] -= factor
-                if dbias.size:
+            if dbias.size:
+                block = np.empty(v1 - v0, e.dtype)
+                for n0 in range(0, rows, ROWS):  # their sum in the array's own precision, then in double (sums.py)
+                    block[:] = 0
+                    for n in range(n0, min(rows, n0 + ROWS)):
+                        for v in range(v1 - v0):
+                            block[v] += e[j, n, v]
                     for v in range(v1 - v0):
-                        dbias[v0 + v] += row[v]
+                        dbias[v0 + v] += block[v]
             dlogits = e[j, :rows, : v1 - v0]
             gemm(blas, dx[task, :rows], dlogits, weight[v0:v1], False, False, j > first)
             gemm(blas, dweight[v0:v1], dlogits, x, True, False, add)
@@ -117,7 +125,7 @@ def linear_cross_entropy(x, weight, bias, targets, ignore_index, label_smoothing
     if with_gradients:
         drows, dweight = np.empty((N, C), dtype), recycled((V, C), dtype)
         parts = scratch("parts of dx", (tasks, longest, C), dtype)
-        dbias = np.zeros(0 if bias is None else V, dtype)
+        dbias = np.zeros(0 if bias is None else V)
         if N == 0:
             dweight[:] = 0
     eps, factor = dtype.type(label_smoothing), dtype.type(1) / dtype.type(N)
@@ -129,8 +137,8 @@ def linear_cross_entropy(x, weight, bias, targets, ignore_index, label_smoothing
         tops, totals, sums = statistics[:, :, :n]
         top = tops.max(axis=0)
         with np.errstate(invalid="ignore"):  # a row of -inf alone has no softmax: its loss is NaN
-            lse = top + np.log((totals * np.exp(tops - top)).sum(axis=0))
-        losses[start:end] = lse - (1 - eps) * expected - (eps / V * sums.sum(axis=0) if eps > 0 else 0)
+            lse = top + np.log(joined(totals * np.exp(tops - top)))
+        losses[start:end] = lse - (1 - eps) * expected - (eps / V * joined(sums) if eps > 0 else 0)
         if with_gradients:
             with np.errstate(invalid="ignore"):
                 shares = np.exp(tops - lse) * factor
@@ -145,4 +153,4 @@ def linear_cross_entropy(x, weight, bias, targets, ignore_index, label_smoothing
     if not everything:
         dx = np.zeros(x.shape, dtype)
         dx[kept] = drows
-    return loss, dx, dweight, None if bias is None else dbias
+    return loss, dx, dweight, None if bias is None else dbias.astype(dtype)

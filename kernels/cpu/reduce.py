@@ -1,6 +1,5 @@
 """Reductions over a tuple of axes, which are brought to the end first unless they lead. Each element is read once.
-Long sums go through blocks of BLOCK elements whose partial sums are added in order, which also keeps the rounding
-error of float32 small."""
+Long sums go through blocks of BLOCK elements, whose partial sums are added in double precision (see sums.py)."""
 
 import math
 
@@ -10,8 +9,7 @@ from numba import prange
 from kernels.cpu.jit import contiguous, flat, kernel
 from kernels.cpu.linear import column_sums
 from kernels.cpu.softmax import largest
-
-BLOCK = 4096
+from kernels.cpu.sums import TERMS as BLOCK
 
 
 @kernel(parallel=True)
@@ -64,7 +62,7 @@ def sum(x, axes):
     rows, shape = _reduced_last(x, axes)
     partial = np.empty((rows.shape[0], -(-rows.shape[1] // BLOCK)), dtype=x.dtype)
     _sum_rows(partial, rows)
-    return partial.sum(axis=1).reshape(shape)
+    return partial.sum(axis=1, dtype=np.float64).astype(x.dtype).reshape(shape)
 
 
 def max(x, axes):

@@ -1,11 +1,21 @@
 """RMS norm over the last axis of x (N, C). One task a row; forward reads x once from memory (the second sweep finds the
-row in the cache) and writes y once. Backward reads dy and x, writes dx, and adds dweight up in a fixed number of
-partial sums."""
+row in the cache) and writes y once. Backward reads dy and x, writes dx, and adds dweight up in partial sums of few
+rows. How long sums keep their digits: sums.py."""
 
 import numpy as np
 from numba import prange
 
-from kernels.cpu.jit import PARTIALS, contiguous, kernel
+from kernels.cpu.jit import contiguous, kernel
+from kernels.cpu.sums import TERMS, joined, row_tasks
+
+
+@kernel
+def _part_squares(x):
+    """Σ x²"""
+    total = x.dtype.type(0)
+    for i in range(x.size):
+        total += x[i] * x[i]
+    return total
 
 
 @kernel(parallel=True)
@@ -14,10 +24,10 @@ def _rms_norm(y, rstd, x, weight, eps):
     one = x.dtype.type(1)
     share = one / x.dtype.type(C)
     for n in prange(N):
-        squares = x.dtype.type(0)
-        for c in range(C):
-            squares += x[n, c] * x[n, c]
-        inverse = one / np.sqrt(squares * share + eps)
+        squares = 0.0
+        for start in range(0, C, TERMS):
+            squares += _part_squares(x[n][start : start + TERMS])
+        inverse = one / np.sqrt(x.dtype.type(squares) * share + eps)
         for c in range(C):
             y[n, c] = x[n, c] * inverse * weight[c]
         rstd[n] = inverse
@@ -37,13 +47,15 @@ def _rms_norm_backward(dx, dweight, dy, x, weight, rstd):
     share = x.dtype.type(1) / x.dtype.type(C)
     for task in prange(tasks):
         for row in range(task * N // tasks, (task + 1) * N // tasks):
-            inverse = rstd[row]
-            sum_dn_n = x.dtype.type(0)
-            for c in range(C):
-                n = x[row, c] * inverse
-                sum_dn_n += dy[row, c] * weight[c] * n
-                dweight[task, c] += dy[row, c] * n
-            mean_dn_n = sum_dn_n * share
+            inverse, sum_dn_n = rstd[row], 0.0
+            for start in range(0, C, TERMS):
+                part = x.dtype.type(0)
+                for c in range(start, min(start + TERMS, C)):
+                    n = x[row, c] * inverse
+                    part += dy[row, c] * weight[c] * n
+                    dweight[task, c] += dy[row, c] * n
+                sum_dn_n += part
+            mean_dn_n = x.dtype.type(sum_dn_n) * share
             for c in range(C):
                 n = x[row, c] * inverse
                 dx[row, c] = inverse * (dy[row, c] * weight[c] - n * mean_dn_n)
@@ -52,6 +64,6 @@ def _rms_norm_backward(dx, dweight, dy, x, weight, rstd):
 def rms_norm_backward(dy, x, weight, rstd):
     """dn = dy · weight;  dx = rstd · (dn - n · mean_c(dn · n));  dweight = Σ dy n"""
     dx = np.empty(x.shape, dtype=x.dtype)
-    dweight = np.zeros((min(PARTIALS, len(x)), x.shape[1]), dtype=x.dtype)
+    dweight = np.zeros((row_tasks(len(x)), x.shape[1]), dtype=x.dtype)
     _rms_norm_backward(dx, dweight, *(contiguous(a) for a in (dy, x, weight, rstd)))
-    return dx, dweight.sum(axis=0)
+    return dx, joined(dweight)

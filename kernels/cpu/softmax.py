@@ -7,6 +7,7 @@ import numpy as np
 from numba import prange
 
 from kernels.cpu.jit import contiguous, kernel
+from kernels.cpu.sums import TERMS
 from kernels.cpu.vector_math import exp
 
 LANES = 16
@@ -31,11 +32,53 @@ def largest(row):
 
 
 @kernel
+def part_sum(part):
+    total = part.dtype.type(0)
+    for i in range(part.size):
+        total += part[i]
+    return total
+
+
+@kernel
+def row_sum(row):
+    total = 0.0
+    for start in range(0, row.size, TERMS):
+        total += part_sum(row[start : start + TERMS])
+    return row.dtype.type(total)
+
+
+@kernel
+def _part_sum_exp(part, shift):
+    total = part.dtype.type(0)
+    for i in range(part.size):
+        total += exp(part[i] - shift)
+    return total
+
+
+@kernel
 def sum_exp(row, shift):
     """Σ exp(row - shift)"""
-    total = row.dtype.type(0)
-    for i in range(row.size):
-        total += exp(row[i] - shift)
+    total = 0.0
+    for start in range(0, row.size, TERMS):
+        total += _part_sum_exp(row[start : start + TERMS], shift)
+    return row.dtype.type(total)
+
+
+@kernel
+def _part_exp(y, x, shift):
+    """y = exp(x - shift), and its sum"""
+    total = x.dtype.type(0)
+    for i in range(x.size):
+        y[i] = exp(x[i] - shift)
+        total += y[i]
+    return total
+
+
+@kernel
+def _part_dot(a, b):
+    total = a.dtype.type(0)
+    for i in range(a.size):
+        total += a[i] * b[i]
     return total
 
 
@@ -43,11 +86,10 @@ def sum_exp(row, shift):
 def _softmax(y, x):
     for n in prange(x.shape[0]):
         top = largest(x[n])
-        total = x.dtype.type(0)
-        for c in range(x.shape[1]):
-            y[n, c] = exp(x[n, c] - top)
-            total += y[n, c]
-        share = x.dtype.type(1) / total
+        total = 0.0
+        for start in range(0, x.shape[1], TERMS):
+            total += _part_exp(y[n][start : start + TERMS], x[n][start : start + TERMS], top)
+        share = x.dtype.type(1) / x.dtype.type(total)
         for c in range(x.shape[1]):
             y[n, c] *= share
 
@@ -55,11 +97,12 @@ def _softmax(y, x):
 @kernel(parallel=True)
 def _softmax_backward(dx, dy, y):
     for n in prange(y.shape[0]):
-        total = y.dtype.type(0)
+        total = 0.0
+        for start in range(0, y.shape[1], TERMS):
+            total += _part_dot(dy[n][start : start + TERMS], y[n][start : start + TERMS])
+        mean = y.dtype.type(total)
         for c in range(y.shape[1]):
-            total += dy[n, c] * y[n, c]
-        for c in range(y.shape[1]):
-            dx[n, c] = y[n, c] * (dy[n, c] - total)
+            dx[n, c] = y[n, c] * (dy[n, c] - mean)
 
 
 @kernel(parallel=True)
@@ -74,9 +117,7 @@ def _log_softmax(y, x):
 @kernel(parallel=True)
 def _log_softmax_backward(dx, dy, y):
     for n in prange(y.shape[0]):
-        total = y.dtype.type(0)
-        for c in range(y.shape[1]):
-            total += dy[n, c]
+        total = row_sum(dy[n])
         for c in range(y.shape[1]):
             dx[n, c] = dy[n, c] - exp(y[n, c]) * total
 

@@ -8,6 +8,7 @@ same arrays every time: 64 MB cost 9 ms at best, and layer norm on 2,048 × 200 
 
 import ctypes
 import math
+import os
 import sys
 import threading
 
@@ -20,6 +21,15 @@ SPARE = 4  # large arrays kept at most while nobody holds them
 _kept = threading.local()  # each Python thread has its own: two of them may run the same kernel
 _large: list[np.ndarray] = []
 _lock = threading.Lock()
+
+
+def _forked() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread of the parent may have held it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def keep_freed_memory() -> None:

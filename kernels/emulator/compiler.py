@@ -6,6 +6,7 @@ file is compiled anew, an unchanged one never, and nothing ever needs to be dele
 Environment: CXX chooses the compiler, MINITRANSFORMER_CACHE the folder, MINITRANSFORMER_QUIET=1 silences the notice.
 """
 
+import atexit
 import hashlib
 import os
 import shlex
@@ -14,9 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from kernels.disk_cache import is_sealed, put, seal, unsealed, why_not_private
 
 FOLDER = Path(__file__).parent
 COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")  # off: a result must not depend on the CPU
@@ -62,6 +66,7 @@ MODES = {
     ),
 }
 SANITIZER = {"thread": "-fsanitize=thread", "address": "-fsanitize=address,undefined"}
+SEALED = "sealed"  # part of a name, so that files from before there was a digest at their end are not taken for damaged
 INSTALL = "install g++ (Debian, Ubuntu: apt install g++), or set CXX to a C++17 compiler"
 
 
@@ -75,22 +80,49 @@ def command() -> list[str]:
 
 @cache
 def cache_folder() -> Path:
-    """Where compiled kernels are kept: the first of a few places that can be written to."""
+    """Where compiled kernels are kept: the first of a few places that can be written to, and by nobody else. Where
+    there is none, a folder that lasts as long as this process."""
     chosen = os.environ.get("MINITRANSFORMER_CACHE")
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    private = Path(tempfile.gettempdir()) / f"minitransformer-{os.getuid()}"
-    for place in [Path(chosen)] if chosen else [home / "minitransformer", private]:
+    places = [Path(chosen)] if chosen else [*_home(), Path(tempfile.gettempdir()) / f"minitransformer-{os.getuid()}"]
+    reasons = []
+    for place in places:
         try:
-            folder = place / "emulator"
+            folder = Path(os.path.realpath(place)) / "emulator"
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            trusted = chosen or folder.stat().st_uid == os.getuid()  # in /tmp, never load what somebody else put there
-            if trusted and os.access(folder, os.W_OK):
+            if reason := why_not_private(folder):
+                reasons.append(reason)
+            elif os.access(folder, os.W_OK):
                 return folder
-        except OSError:
-            continue
-    raise CompilerError(
-        f"no folder for compiled kernels: {chosen or home} cannot be written to; set MINITRANSFORMER_CACHE"
-    )
+            else:
+                reasons.append(f"{place}: cannot be written to")
+        except OSError as error:
+            reasons.append(f"{place}: {error.strerror}")
+    if not chosen:
+        with suppress(OSError):
+            fresh = tempfile.mkdtemp(prefix="minitransformer-")  # its name is new, and its rights are ours alone
+            atexit.register(_remove, fresh, os.getpid())
+            return Path(os.path.realpath(fresh))
+    raise CompilerError(f"no folder for compiled kernels: {'; '.join(reasons)}; set MINITRANSFORMER_CACHE")
+
+
+def _home() -> list[Path]:
+    """The user's cache, if there is one; its standard ignores a relative XDG_CACHE_HOME."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    with suppress(RuntimeError):  # a user without an entry in the system's list has no home
+        return [(Path(named) if os.path.isabs(named) else Path.home() / ".cache") / "minitransformer"]
+    return []
+
+
+def _remove(folder: str, process: int) -> None:
+    if os.getpid() == process:  # not at the end of a forked child
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kept(target: Path) -> bool:
+    """Whether the library is there, whole, and where nobody else could have put or changed it: asked at every load."""
+    if reason := why_not_private(target.parent):
+        raise CompilerError(f"compiled kernels are not loaded from here: {reason}; set MINITRANSFORMER_CACHE")
+    return is_sealed(target)
 
 
 @cache
@@ -114,10 +146,25 @@ def reason_against() -> str | None:
 
 def _check_compiler(program: str) -> None:
     """A library with the C++ headers we use, which needs everything a kernel needs."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
         source = Path(folder) / "try.cpp"
         source.write_text('#include <cmath>\nextern "C" double f(double x) { return std::exp(x); }\n')
         _run([*command(), *COMMON, "-shared", str(source), "-o", str(source.with_suffix(".so"))], program)
+
+
+@cache
+def _fill_locals() -> tuple[str, ...]:
+    """The flag that fills local variables with a pattern, so that one which is read before it was written shows; where
+    the compiler has it (GCC 12, Clang 8). The answer is remembered on disk."""
+    flag = "-ftrivial-auto-var-init=pattern"
+    known = cache_folder() / f"locals-{_digest(*_identity())}"
+    if not _kept(known):
+        tried = subprocess.run([*command(), "-Werror", flag, "-fsyntax-only", "-xc++", os.devnull], capture_output=True)
+        temporary = f"{known}.{os.getpid()}.tmp"
+        with open(temporary, "wb") as file:
+            file.write(seal(b"yes" if tried.returncode == 0 else b"no"))
+        put(temporary, known)
+    return (flag,) if unsealed(known.read_bytes()) == b"yes" else ()
 
 
 @cache
@@ -147,8 +194,8 @@ def runtime(mode: str) -> Path:
     files = [FOLDER / name for name in build.sources]
     flags = (*COMMON, "-fvisibility=default", *build.runtime_flags)
     link = ("-rdynamic", "-pie", SANITIZER[mode], "-ldl") if build.program else ("-shared",)
-    target = cache_folder() / f"runtime-{mode}-{_digest(_own_sources(mode), *_identity(), *flags, *link)}"
-    if target.exists():
+    target = cache_folder() / f"runtime-{mode}-{_digest(SEALED, _own_sources(mode), *_identity(), *flags, *link)}"
+    if _kept(target):
         return target
     with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
         objects = [str(Path(folder) / file.with_suffix(".o").name) for file in files]
@@ -161,11 +208,11 @@ def kernel_library(name: str, text: str, kernels: tuple[str, ...], options: tupl
     """One kernel file for one choice of REAL and of its constants."""
     build = MODES[mode]
     beside = runtime(mode)
-    flags = (*COMMON, *build.kernel_flags, *(f"-D{key}={value}" for key, value in options))
+    flags = (*COMMON, *_fill_locals(), *build.kernel_flags, *(f"-D{key}={value}" for key, value in options))
     link = ("-shared", SANITIZER[mode]) if build.program else ("-shared", str(beside))
     text = wrapped(text, kernels)
-    target = cache_folder() / f"{name}-{mode}-{_digest(text, str(beside), *_identity(), *flags, *link)}.so"
-    if target.exists():
+    target = cache_folder() / f"{name}-{mode}-{_digest(SEALED, text, str(beside), *_identity(), *flags, *link)}.so"
+    if _kept(target):
         return target
     with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
         source, compiled = Path(folder) / f"{name}.cpp", str(Path(folder) / f"{name}.o")
@@ -183,8 +230,6 @@ def wrapped(text: str, kernels: tuple[str, ...]) -> str:
 
 def _made(target: Path, label: str, *commands: list[str]) -> Path:
     """Runs the commands, the last of which writes the target. Other processes see either nothing or all of it."""
-    if target.exists():
-        return target
     _notice.begin(label)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".part-")
     os.close(handle)
@@ -192,7 +237,10 @@ def _made(target: Path, label: str, *commands: list[str]) -> Path:
         for step in commands[:-1]:
             _run(step, label)
         _run([*commands[-1], "-o", temporary], label)
-        os.replace(temporary, target)
+        contents = Path(temporary).read_bytes()
+        with open(temporary, "wb") as file:  # as it was, with its rights; programs and libraries may have a tail
+            file.write(seal(contents))
+        put(temporary, target)
     finally:
         Path(temporary).unlink(missing_ok=True)
     _notice.end()

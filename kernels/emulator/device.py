@@ -1,6 +1,7 @@
 """One launch in the emulator: loads the compiled kernel, hands it the arguments, turns a failure into an exception."""
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,15 @@ from kernels.cuda.source import kernels_in, text_of
 from kernels.emulator import compiler
 
 ONE_AT_A_TIME = threading.RLock()  # the runtime has one set of fibers
+
+
+def _forked() -> None:
+    global ONE_AT_A_TIME
+    ONE_AT_A_TIME = threading.RLock()  # another thread of the parent may have held it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class EmulatorError(RuntimeError):

@@ -29,6 +29,7 @@ Thread* me;
 Failure failure;
 bool failed;
 unsigned long long random_state;
+unsigned long long first_block = 0, end_block = ~0ull;  // see emulator_only
 
 unsigned random_below(unsigned limit) {
     random_state ^= random_state << 13;
@@ -219,6 +220,8 @@ extern "C" {
 
 const Failure* emulator_failure() { return &failure; }
 
+void emulator_only(unsigned long long first, unsigned long long end) { first_block = first, end_block = end; }
+
 unsigned emulator_lane() { return number_of(me) % 32; }
 
 void emulator_barrier(const char* file, int line) {
@@ -274,7 +277,7 @@ int emulator_launch(const Launch* what) {
     std::iota(order.begin(), order.end(), 0ull);
     for (size_t b = order.size(); b > 1; b--) std::swap(order[b - 1], order[random_below(b)]);
     watch_launch(count);
-    for (unsigned long long n = 0; n < blocks; n++) {
+    for (unsigned long long n = first_block; n < blocks && n < end_block; n++) {
         const unsigned long long b = what->seed ? order[n] : n;
         what->here->block = {(unsigned)(b % grid.x), (unsigned)(b / grid.x % grid.y), (unsigned)(b / grid.x / grid.y)};
         if (!run_block()) break;

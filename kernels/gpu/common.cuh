@@ -36,6 +36,24 @@ typedef REAL real;
     for (long long c = (long long)blockIdx.y * blockDim.x + threadIdx.x, c##_step = (long long)gridDim.y * blockDim.x; \
          c < (C); c += c##_step)
 
+// A sum of any length that keeps its digits: 1024 numbers at most are added one after another in the kernel's own
+// precision, and these blocks in double precision (one addition in 1024, which costs nothing on any GPU). What is lost
+// is then 1024 units in the last place of float32 at most. A sum of one block has the bits of a plain one.
+struct LongSum {
+    real part = 0;
+    double whole = 0;
+    int terms = 0;
+    __device__ inline void add(real x) {
+        part += x;
+        if (++terms == 1024) {
+            whole += part;
+            part = 0;
+            terms = 0;
+        }
+    }
+    __device__ inline real total() const { return (real)(whole + part); }
+};
+
 // Every lane gets the sum over the warp. 5 exchanges; at each, lane l adds the value of lane l ^ offset.
 static __device__ real warp_sum(real value) {
     for (int offset = WARP / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(ALL_LANES, value, offset);

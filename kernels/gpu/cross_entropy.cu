@@ -18,13 +18,12 @@ extern "C" __global__ void cross_entropy_rows(real* __restrict__ losses, real* _
         real top = NEGATIVE_INFINITY;
         BLOCK_STRIDE_LOOP(v, V) top = larger(top, row[v]);
         top = block_max(top);
-        real total = 0, plain = 0;
+        LongSum powers, logit_sum;
         BLOCK_STRIDE_LOOP(v, V) {
-            total += exp(row[v] - top);
-            plain += row[v];
+            powers.add(exp(row[v] - top));
+            logit_sum.add(row[v]);
         }
-        total = block_sum(total);
-        if (eps > 0) plain = block_sum(plain);
+        const real total = block_sum(powers.total()), plain = eps > 0 ? block_sum(logit_sum.total()) : (real)0;
         if (threadIdx.x == 0) {
             const long long target = targets[n];
             lse[n] = top + log(total);
@@ -42,13 +41,13 @@ extern "C" __global__ void cross_entropy_rows(real* __restrict__ losses, real* _
 extern "C" __global__ void cross_entropy_mean(real* __restrict__ loss, const real* __restrict__ losses,
                                               const long long* __restrict__ targets, long long N,
                                               long long ignore_index, int ignoring) {
-    real total = 0, kept = 0;
+    LongSum losses_kept, rows_kept;
     BLOCK_STRIDE_LOOP(n, N) {
-        total += losses[n];
-        kept += !ignoring || targets[n] != ignore_index;
+        losses_kept.add(losses[n]);
+        rows_kept.add(!ignoring || targets[n] != ignore_index);
     }
-    total = block_sum(total);
-    kept = block_sum(kept);  // whole numbers: exact, in float32 up to 2^24 rows
+    const real total = block_sum(losses_kept.total());
+    const real kept = block_sum(rows_kept.total());  // whole numbers: exact, in float32 up to 2^24 rows
     if (threadIdx.x == 0) loss[0] = total / kept;
 }
 
@@ -56,9 +55,9 @@ extern "C" __global__ void cross_entropy_mean(real* __restrict__ loss, const rea
 extern "C" __global__ void cross_entropy_factor(real* __restrict__ factor, const real* __restrict__ dloss,
                                                 const long long* __restrict__ targets, long long N,
                                                 long long ignore_index, int ignoring) {
-    real kept = 0;
-    BLOCK_STRIDE_LOOP(n, N) kept += !ignoring || targets[n] != ignore_index;
-    kept = block_sum(kept);
+    LongSum rows_kept;
+    BLOCK_STRIDE_LOOP(n, N) rows_kept.add(!ignoring || targets[n] != ignore_index);
+    const real kept = block_sum(rows_kept.total());
     if (threadIdx.x == 0) factor[0] = dloss[0] / kept;
 }
 

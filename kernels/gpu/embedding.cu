@@ -24,8 +24,8 @@ extern "C" __global__ void embedding_backward(real* __restrict__ dweight, const 
     WARP_STRIDE_LOOP(task, U * strips) {
         const long long u = task / strips, c = (task - u * strips) * WARP + threadIdx.x % WARP;
         if (c >= C) continue;
-        real total = 0;
-        for (long long position = starts[u]; position < starts[u + 1]; position++) total += dy[order[position] * C + c];
-        dweight[ids[order[starts[u]]] * C + c] = total;
+        LongSum sum;
+        for (long long position = starts[u]; position < starts[u + 1]; position++) sum.add(dy[order[position] * C + c]);
+        dweight[ids[order[starts[u]]] * C + c] = sum.total();
     }
 }

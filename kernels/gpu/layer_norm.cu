@@ -15,12 +15,11 @@ extern "C" __global__ void layer_norm_forward(real* __restrict__ y, real* __rest
                                               const real* __restrict__ bias, long long N, long long C, real eps) {
     WARP_STRIDE_LOOP(n, N) {
         const real* row = x + n * C;
-        real total = 0;
-        LANE_STRIDE_LOOP(c, C) total += row[c];
-        const real centre = warp_sum(total) / C;
-        real squares = 0;
-        LANE_STRIDE_LOOP(c, C) squares += (row[c] - centre) * (row[c] - centre);
-        const real inverse = 1 / sqrt(warp_sum(squares) / C + eps);
+        LongSum sum, squares;
+        LANE_STRIDE_LOOP(c, C) sum.add(row[c]);
+        const real centre = warp_sum(sum.total()) / C;
+        LANE_STRIDE_LOOP(c, C) squares.add((row[c] - centre) * (row[c] - centre));
+        const real inverse = 1 / sqrt(warp_sum(squares.total()) / C + eps);
         LANE_STRIDE_LOOP(c, C) y[n * C + c] = (row[c] - centre) * inverse * weight[c] + bias[c];
         if (threadIdx.x % WARP == 0) {
             mean[n] = centre;
@@ -37,13 +36,13 @@ extern "C" __global__ void layer_norm_backward(real* __restrict__ dx, const real
     WARP_STRIDE_LOOP(row, N) {
         const long long first = row * C;
         const real centre = mean[row], inverse = rstd[row];
-        real sum_dn = 0, sum_dn_n = 0;
+        LongSum sum_dn, sum_dn_n;
         LANE_STRIDE_LOOP(c, C) {
             const real n = (x[first + c] - centre) * inverse, dn = dy[first + c] * weight[c];
-            sum_dn += dn;
-            sum_dn_n += dn * n;
+            sum_dn.add(dn);
+            sum_dn_n.add(dn * n);
         }
-        const real mean_dn = warp_sum(sum_dn) / C, mean_dn_n = warp_sum(sum_dn_n) / C;
+        const real mean_dn = warp_sum(sum_dn.total()) / C, mean_dn_n = warp_sum(sum_dn_n.total()) / C;
         LANE_STRIDE_LOOP(c, C) {
             const real n = (x[first + c] - centre) * inverse;
             dx[first + c] = inverse * (dy[first + c] * weight[c] - mean_dn - n * mean_dn_n);

@@ -17,23 +17,23 @@ extern "C" __global__ void loss_and_gradient(real* __restrict__ logits, real* __
     for (long long n = blockIdx.x; n < N; n += gridDim.x) {
         real* row = logits + n * V;
         const long long target = targets[n];
-        real top = NEGATIVE_INFINITY, plain = 0;
+        real top = NEGATIVE_INFINITY;
+        LongSum logit_sum, powers;
         BLOCK_STRIDE_LOOP(v, V) {
             const real z = row[v] + bias[v];
             top = larger(top, z);
-            plain += z;
+            logit_sum.add(z);
         }
         // read before the second walk writes; the barriers of block_max stand between
         const real chosen = row[target] + bias[target];
         top = block_max(top);
-        if (eps > 0) plain = block_sum(plain);
-        real total = 0;
+        const real plain = eps > 0 ? block_sum(logit_sum.total()) : (real)0;
         BLOCK_STRIDE_LOOP(v, V) {
             const real e = exp(row[v] + bias[v] - top);
             if (with_gradients) row[v] = e;
-            total += e;
+            powers.add(e);
         }
-        total = block_sum(total);
+        const real total = block_sum(powers.total());
         if (threadIdx.x == 0) {
             real expected = (1 - eps) * chosen;  // the mean of z under the (smoothed) target distribution
             if (eps > 0) expected += eps * plain / V;

@@ -12,9 +12,9 @@ extern "C" __global__ void rms_norm_forward(real* __restrict__ y, real* __restri
                                             const real* __restrict__ weight, long long N, long long C, real eps) {
     WARP_STRIDE_LOOP(n, N) {
         const real* row = x + n * C;
-        real squares = 0;
-        LANE_STRIDE_LOOP(c, C) squares += row[c] * row[c];
-        const real inverse = 1 / sqrt(warp_sum(squares) / C + eps);
+        LongSum squares;
+        LANE_STRIDE_LOOP(c, C) squares.add(row[c] * row[c]);
+        const real inverse = 1 / sqrt(warp_sum(squares.total()) / C + eps);
         LANE_STRIDE_LOOP(c, C) y[n * C + c] = row[c] * inverse * weight[c];
         if (threadIdx.x % WARP == 0) rstd[n] = inverse;
     }
@@ -27,12 +27,12 @@ extern "C" __global__ void rms_norm_backward(real* __restrict__ dx, const real* 
     WARP_STRIDE_LOOP(row, N) {
         const long long first = row * C;
         const real inverse = rstd[row];
-        real sum_dn_n = 0;
+        LongSum sum_dn_n;
         LANE_STRIDE_LOOP(c, C) {
             const real n = x[first + c] * inverse, dn = dy[first + c] * weight[c];
-            sum_dn_n += dn * n;
+            sum_dn_n.add(dn * n);
         }
-        const real mean_dn_n = warp_sum(sum_dn_n) / C;
+        const real mean_dn_n = warp_sum(sum_dn_n.total()) / C;
         LANE_STRIDE_LOOP(c, C) {
             const real n = x[first + c] * inverse;
             dx[first + c] = inverse * (dy[first + c] * weight[c] - n * mean_dn_n);

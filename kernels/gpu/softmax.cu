@@ -20,12 +20,12 @@ extern "C" __global__ void softmax_forward(real* __restrict__ y, const real* __r
         const real* row = x + n * C;
         real* out = y + n * C;
         const real top = row_max(row, C);
-        real total = 0;
+        LongSum sum;
         LANE_STRIDE_LOOP(c, C) {
             out[c] = exp(row[c] - top);  // kept, so that exp is taken once; each lane reads back its own
-            total += out[c];
+            sum.add(out[c]);
         }
-        const real share = 1 / warp_sum(total);
+        const real share = 1 / warp_sum(sum.total());
         LANE_STRIDE_LOOP(c, C) out[c] *= share;
     }
 }
@@ -35,9 +35,9 @@ extern "C" __global__ void softmax_backward(real* __restrict__ dx, const real* _
                                             const real* __restrict__ y, long long N, long long C) {
     WARP_STRIDE_LOOP(n, N) {
         const long long first = n * C;
-        real total = 0;
-        LANE_STRIDE_LOOP(c, C) total += dy[first + c] * y[first + c];
-        total = warp_sum(total);
+        LongSum sum;
+        LANE_STRIDE_LOOP(c, C) sum.add(dy[first + c] * y[first + c]);
+        const real total = warp_sum(sum.total());
         LANE_STRIDE_LOOP(c, C) dx[first + c] = y[first + c] * (dy[first + c] - total);
     }
 }
@@ -48,9 +48,9 @@ extern "C" __global__ void log_softmax_forward(real* __restrict__ y, const real*
     WARP_STRIDE_LOOP(n, N) {
         const real* row = x + n * C;
         const real top = row_max(row, C);
-        real total = 0;
-        LANE_STRIDE_LOOP(c, C) total += exp(row[c] - top);
-        const real lse = log(warp_sum(total));
+        LongSum sum;
+        LANE_STRIDE_LOOP(c, C) sum.add(exp(row[c] - top));
+        const real lse = log(warp_sum(sum.total()));
         LANE_STRIDE_LOOP(c, C) y[n * C + c] = (row[c] - top) - lse;  // not top + lse: that sum would round away digits
     }
 }
@@ -60,9 +60,9 @@ extern "C" __global__ void log_softmax_backward(real* __restrict__ dx, const rea
                                                 const real* __restrict__ y, long long N, long long C) {
     WARP_STRIDE_LOOP(n, N) {
         const long long first = n * C;
-        real total = 0;
-        LANE_STRIDE_LOOP(c, C) total += dy[first + c];
-        total = warp_sum(total);
+        LongSum sum;
+        LANE_STRIDE_LOOP(c, C) sum.add(dy[first + c]);
+        const real total = warp_sum(sum.total());
         LANE_STRIDE_LOOP(c, C) dx[first + c] = dy[first + c] - exp(y[first + c]) * total;
     }
 }

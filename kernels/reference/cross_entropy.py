@@ -6,6 +6,8 @@ With label smoothing ε the target distribution is (1 - ε) on the target and ε
 
 import numpy as np
 
+from kernels.reference import reduce
+
 
 def kept_rows(targets, ignore_index):
     """True for the rows that count."""
@@ -17,11 +19,11 @@ def cross_entropy(logits, targets, ignore_index, label_smoothing):
     kept = kept_rows(targets, ignore_index)
     eps = logits.dtype.type(label_smoothing)
     top = logits.max(axis=1)
-    lse = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
+    lse = top + np.log(reduce.sum(np.exp(logits - top[:, None]), (1,)))
     chosen = logits[np.arange(len(targets)), np.where(kept, targets, 0)]
     losses = lse - (1 - eps) * chosen
     if eps > 0:  # a logit of -inf is allowed without smoothing, and 0 · -inf would be NaN
-        losses = losses - eps * logits.mean(axis=1)
+        losses = losses - eps * reduce.sum(logits, (1,)) / logits.shape[1]
     return np.asarray(losses[kept].mean(), dtype=logits.dtype), lse
 
 
@@ -32,4 +34,4 @@ def cross_entropy_backward(dloss, logits, lse, targets, ignore_index, label_smoo
     dlogits = np.exp(logits - lse[:, None]) - eps / logits.shape[1]
     dlogits[np.arange(len(targets)), np.where(kept, targets, 0)] -= 1 - eps
     dlogits[~kept] = 0
-    return dlogits * (dloss / kept.sum(dtype=logits.dtype))
+    return dlogits * (dloss / logits.dtype.type(np.count_nonzero(kept)))

@@ -1,6 +1,6 @@
 """The position-wise feed-forward layer: linear, activation, linear."""
 
-from kernels.reference import elementwise
+from kernels.reference import elementwise, reduce
 
 
 def activate(pre, activation):
@@ -27,7 +27,7 @@ def feed_forward_backward(dy, x, w1, w2, pre, activation):
     dpre = activate_backward(dy @ w2, pre, activation)
     dx = dpre @ w1
     dw1 = dpre.T @ x
-    db1 = dpre.sum(axis=0)
+    db1 = reduce.sum(dpre, (0,))
     dw2 = dy.T @ hidden
-    db2 = dy.sum(axis=0)
+    db2 = reduce.sum(dy, (0,))
     return dx, dw1, db1, dw2, db2

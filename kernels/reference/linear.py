@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from kernels.reference import reduce
+
 
 def linear(x, weight, bias):
     """y[n, f] = Σ_c x[n, c] weight[f, c] + bias[f].   x (N, C); weight (F, C); bias (F) or None → y (N, F)"""
@@ -13,7 +15,7 @@ def linear_backward(dy, x, weight, with_bias):
     """dx = dy W;  dW = dyᵀ x;  db = Σ_n dy[n].   dy (N, F) → dx (N, C), dweight (F, C), dbias (F) or None"""
     dx = dy @ weight
     dweight = dy.T @ x
-    dbias = dy.sum(axis=0) if with_bias else None
+    dbias = reduce.sum(dy, (0,)) if with_bias else None
     return dx, dweight, dbias
 
 

@@ -3,24 +3,31 @@ exp cannot overflow; a row of -inf only has no softmax and gives NaN, as the for
 
 import numpy as np
 
+from kernels.reference import reduce
+
+
+def row_sum(x):
+    """(N, C) → (N, 1)"""
+    return reduce.sum(x, (1,))[:, None]
+
 
 def softmax(x):
     """y = exp(x) / Σ_c exp(x)"""
     e = np.exp(x - x.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
+    return e / row_sum(e)
 
 
 def softmax_backward(dy, y):
     """dx = y (dy - Σ_c dy y)"""
-    return y * (dy - (dy * y).sum(axis=1, keepdims=True))
+    return y * (dy - row_sum(dy * y))
 
 
 def log_softmax(x):
     """y = x - log Σ_c exp(x)"""
     shifted = x - x.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return shifted - np.log(row_sum(np.exp(shifted)))
 
 
 def log_softmax_backward(dy, y):
     """dx = dy - exp(y) Σ_c dy"""
-    return dy - np.exp(y) * dy.sum(axis=1, keepdims=True)
+    return dy - np.exp(y) * row_sum(dy)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from kernels.disk_cache import why_not_private
 from minitransformer.errors import UserError
 
 OWN = "set MINITRANSFORMER_CACHE to a folder of your own"
@@ -39,29 +39,9 @@ def own_folder(path: Path) -> Path:
 
 
 def require_own(path: Path) -> None:
-    """Refuses a real path that another user could redirect: every part belongs to this user or to root, and only its
-    owner may write to it. A folder like /tmp is fine, where everybody writes but nobody renames what others made."""
-    if not hasattr(os, "getuid"):
-        return
-    for part in (path, *path.parents):
-        status = part.lstat()
-        if status.st_uid not in (0, os.getuid()):
-            raise UserError(f"{part}: belongs to another user (number {status.st_uid}), who could change it; {OWN}")
-        by_group = status.st_mode & stat.S_IWGRP and not _group_of_one(status.st_gid)
-        if (by_group or status.st_mode & stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX:
-            raise UserError(f"{part}: other users may write to it; take that right away (chmod go-w), or {OWN}")
-
-
-def _group_of_one(number: int) -> bool:
-    """Many systems give each user a group of the same name, and let groups write by default."""
-    import grp
-    import pwd
-
-    try:
-        user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(number)
-    except KeyError:
-        return False
-    return number == user.pw_gid and group.gr_name == user.pw_name and not set(group.gr_mem) - {user.pw_name}
+    """Refuses a path that another user could redirect."""
+    if reason := why_not_private(path):
+        raise UserError(f"{reason}; {OWN}")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kernels.contract import CONTRACT, Dropout, Mask
-from kernels.samples import SAMPLES, samples
+from kernels.samples import SAMPLES, SEVERAL_BLOCKS, samples
 
 BORROWED = {"adam": "exp", "sum_of_squares": "exp"}  # kernel: whose samples it takes
 FORWARD = (*SAMPLES, *BORROWED)
@@ -29,7 +29,7 @@ def calls(backend, name: str, dtype: str) -> Iterator[tuple[str, str, tuple]]:
         results = _tuple(getattr(backend, name)(*arguments))
         yield name, label, results
         if f"{name}_backward" in CONTRACT:
-            more = _backward_arguments(rng, name, arguments, results)
+            more = backward_arguments(rng, name, arguments, results)
             yield f"{name}_backward", label, _tuple(getattr(backend, f"{name}_backward")(*more))
 
 
@@ -56,17 +56,29 @@ def _larger(rng: np.random.Generator, name: str, dtype: np.dtype) -> Iterator[tu
         "linear_cross_entropy": lambda: (
             array(20, 30), array(1100, 30), array(1100), rng.integers(0, 1100, 20), None, 0.1
         ),
-        "embedding": lambda: (array(40, 30), rng.integers(0, 40, 50)),
+        "embedding": lambda: (array(40, 40), rng.integers(0, 40, 50)),
+        "softmax": lambda: (array(21, 70),),
+        "log_softmax": lambda: (array(21, 70),),
         "dropout": lambda: (array(1100), 0.4, 5),
         "sum": lambda: (array(70, 130), (0,)),
         "max": lambda: (array(70, 130), (0,)),
     }  # fmt: skip
     if name in options:
-        yield "several blocks", options[name]()
+        yield SEVERAL_BLOCKS, options[name]()
+        if name == "cross_entropy":  # more rows than one warp adds up
+            yield "many rows", (array(1100, 3), rng.integers(0, 3, 1100), 1, 0.1)
+        if name == "max":  # the largest element at the very end
+            yield "ascending", (np.arange(70, dtype=dtype), (0,))
+            yield "ascending, longer than a block", (np.arange(2100, dtype=dtype).reshape(1, -1), (1,))
+            yield "with NaN", (np.array([[1, np.nan, 3], [1, 2, 3]], dtype), (1,))
+        if name == "log_softmax":  # a lane adds more than LongSum keeps in one part
+            yield "a long row", (array(1, 40_000),)
     elif CONTRACT[name].names == ("x",) and CONTRACT[name].file != "softmax" or name == "adam":
-        yield "several blocks", (array(20_000 if name == "sum_of_squares" else 1100),)
+        yield SEVERAL_BLOCKS, (array(20_000 if name == "sum_of_squares" else 1100),)
+        if name in ("relu", "sigmoid", "tanh", "gelu", "exp"):
+            yield "zero and far from it", (np.array([0, -0.0, 30, -30, 700, -700, 1e-8], dtype),)
     elif CONTRACT[name].names == ("a", "b") and name != "matmul":
-        yield "several blocks", (array(11, 100), array(11, 100))
+        yield SEVERAL_BLOCKS, (array(11, 100), array(11, 100))
 
 
 def _tuple(result) -> tuple:
@@ -82,7 +94,7 @@ def _adam(backend, rng: np.random.Generator, like: np.ndarray) -> tuple:
     return tuple(results)
 
 
-def _backward_arguments(rng: np.random.Generator, name: str, arguments: tuple, results: tuple) -> tuple:
+def backward_arguments(rng: np.random.Generator, name: str, arguments: tuple, results: tuple) -> tuple:
     spec = CONTRACT[name]
     given = dict(zip(spec.names, arguments, strict=True))
     names = re.findall(r"(\w+) \(", spec.returns) or re.findall(r"^\w+", spec.returns)

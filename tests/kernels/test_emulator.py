@@ -216,7 +216,7 @@ def test_processes_that_compile_at_once_do_not_disturb_each_other(tmp_path):
     with ThreadPoolExecutor() as pool:
         runs = list(pool.map(lambda _: in_new_process(code, MINITRANSFORMER_CACHE=str(tmp_path)), range(2)))
     files = sorted(path.name for path in (tmp_path / "emulator").iterdir())
-    assert len(files) == 3, files  # works-, runtime-, elementwise-
+    assert len(files) == 4, files  # works-, locals-, runtime-, elementwise-
     runs.append(in_new_process(code, MINITRANSFORMER_CACHE=str(tmp_path)))
     assert [run.stdout for run in runs] == ["[0.0, 2.0]\n"] * 3
     assert "compiling CUDA kernels" in runs[0].stderr and runs[2].stderr == ""

@@ -16,9 +16,9 @@ from kernels.contract import CONTRACT
 from minitransformer.app.bench import bench_inputs, cases, charts, growth, profile
 from minitransformer.app.bench.roofline import Point
 from minitransformer.config import LAB_TRANSLATOR
-from minitransformer.models import Translator, build
+from minitransformer.models import LanguageModel, Translator, build
 
-PRODUCTS = ("linear", "attention", "feed_forward")
+PRODUCTS = ("linear", "attention", "feed_forward", "gated_feed_forward")
 
 
 def bench(folder, *arguments: str) -> subprocess.CompletedProcess:
@@ -35,7 +35,7 @@ def product_flops(loss) -> float:
     return sum(CONTRACT[name].cost(*args).flops for name, args in calls if name.startswith(PRODUCTS))
 
 
-@pytest.mark.parametrize("kind", ["language model", "classifier", "translator"])
+@pytest.mark.parametrize("kind", ["language model", "classifier", "translator", "llama"])
 def test_the_arithmetic_is_what_the_kernels_do(kind):
     """The formulas of the cases against the tape. What they leave out (biases, softmaxes, activations) is 0.3 to 1.6 %
     here; the smallest part they could forget, the layers below the labs' head, would be 9 %."""
@@ -48,6 +48,11 @@ def test_the_arithmetic_is_what_the_kernels_do(kind):
     elif kind == "classifier":
         model, claimed = build("lab", "classifier"), cases.classifier_flops(sizes)
         loss = F.cross_entropy(model(bench_inputs.words(2, 16, 50001)), np.array([0, 1]))
+    elif kind == "llama":
+        small = replace(cases.LLAMA_STEP, vocab_size=1000)  # a large head would outweigh whatever is forgotten
+        model, claimed = LanguageModel(small), cases.llama_flops(sizes | {"model": small})
+        ids = bench_inputs.words(2, 17, 1000)
+        loss = model.loss(ids[:, :-1], ids[:, 1:])
     else:
         model, claimed = build("lab"), cases.step_flops(sizes)
         ids = bench_inputs.words(2, 17, 50001)

@@ -1,0 +1,80 @@
+"""Numba's files of machine code, with the promises of `kernels/disk_cache.py`.
+
+Numba unpickles what it finds: an empty or cut file ends in an exception at every command, one with a changed byte may
+do anything, and one that another user has put there runs as this user. Here such a file is as good as missing: the
+kernel is compiled anew, and the reason is said once. These are Numba's internals: where a version of it has others, its
+own cache is used as it is.
+"""
+
+import os
+import pickle
+from pathlib import Path
+
+from numba.core.caching import IndexDataCacheFile
+
+from kernels.disk_cache import put, say_damaged, say_once, seal, unsealed, why_not_private
+
+SOURCES = Path(__file__).parents[1]  # whoever can write here can change the program itself
+NEEDED = ("_load_index", "_save_index", "_load_data", "_save_data", "_data_path", "_dump")
+
+
+def sealed_files(files):
+    """The same folder, names and stamp, with sealed files."""
+    if type(files) is not IndexDataCacheFile or not all(hasattr(files, name) for name in NEEDED):
+        return files
+    name = files._index_name.removesuffix(".nbi")
+    return SealedFiles(files._cache_path, f"{name}.sealed", files._source_stamp)
+
+
+class SealedFiles(IndexDataCacheFile):
+    def _load_index(self):
+        contents = self._read(self._index_path)
+        if contents is None:
+            return {}
+        version, inside = pickle.loads(contents)
+        if version != self._version:  # another Numba's index may not even unpickle
+            return {}
+        stamp, overloads = pickle.loads(inside)
+        return overloads if stamp == self._source_stamp else {}
+
+    def _save_index(self, overloads):
+        self._write(self._index_path, pickle.dumps((self._version, self._dump((self._source_stamp, overloads)))))
+
+    def _load_data(self, name):
+        contents = self._read(self._data_path(name))
+        if contents is None:
+            raise FileNotFoundError(name)  # Numba then compiles
+        return pickle.loads(contents)
+
+    def _save_data(self, name, data):
+        self._write(self._data_path(name), self._dump(data))
+
+    def _is_private(self) -> bool:
+        if not os.path.isdir(self._cache_path):
+            return True  # nothing is there yet
+        reason = why_not_private(Path(self._cache_path), below=SOURCES)
+        if reason is not None:
+            say_once(f"compiled Numba kernels are not kept: {reason}, or set NUMBA_CACHE_DIR to a folder of your own")
+        return reason is None
+
+    def _read(self, path: str) -> bytes | None:
+        if not self._is_private():
+            return None
+        try:
+            contents = unsealed(Path(path).read_bytes())
+        except FileNotFoundError:
+            return None
+        if contents is None:
+            say_damaged(Path(path))
+        return contents
+
+    def _write(self, path: str, contents: bytes) -> None:
+        if not self._is_private():
+            return
+        temporary = f"{path}.{os.getpid()}.tmp"
+        try:
+            with open(temporary, "wb") as file:
+                file.write(seal(contents))
+            put(temporary, Path(path))
+        except OSError:  # a full disk, say: the kernel is compiled, and the next process compiles again
+            Path(temporary).unlink(missing_ok=True)

@@ -1,0 +1,102 @@
+"""How many threads a kernel gets, in this process and in its children.
+
+Small arrays are worked on by the calling thread alone: waking the others costs tens of microseconds, and milliseconds
+while they still spin in BLAS. The number of threads changes no bit.
+
+A process that was forked from one whose kernels have run (`multiprocessing` on Linux before Python 3.14, the workers of
+most data loaders) inherits the records of threads that do not exist in it: waiting for them would take for ever, and
+Numba ends such a process by a signal. There the layer below is started anew, and each process works with one thread:
+those who fork do it to have one process a core.
+"""
+
+import ctypes
+import os
+import threading
+from functools import cache, wraps
+
+import numba
+import numpy as np
+from numba.np.ufunc import parallel
+
+from kernels.errors import BackendError
+
+SMALL = 30_000  # elements: smaller arrays are worked on by one thread
+
+
+class _Process:
+    """What a fork changes."""
+
+    is_forked = False  # from one in which threads ran
+    needs_start = False  # the threading layer is still that of the parent
+    one_at_a_time = threading.Lock()  # for a layer that serves a single Python thread
+
+
+def _after_fork() -> None:
+    _Process.one_at_a_time = threading.Lock()
+    if getattr(parallel, "_is_initialized", False):
+        _Process.is_forked = _Process.needs_start = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def threaded(dispatcher):
+    """A parallel kernel with the number of threads that its arguments are worth."""
+
+    @wraps(dispatcher.py_func)
+    def call(*args):
+        get, set = _thread_count()
+        if _Process.needs_start:
+            _start_again()
+        if _layer() == "workqueue":
+            return _alone(dispatcher, args)
+        if not _Process.is_forked:
+            for arg in args:
+                if isinstance(arg, np.ndarray) and arg.size >= SMALL:
+                    return dispatcher(*args)
+        former = get()
+        try:
+            set(1)
+            return dispatcher(*args)
+        finally:
+            set(former)
+
+    return call
+
+
+@cache
+def _thread_count():
+    """Functions that get and set the number of threads. Numba's public ones take a lock and look for running threads at
+    each call, longer than a small kernel takes; the ones below them are found here once the threads run."""
+    numba.set_num_threads(numba.get_num_threads())
+    get, set = (getattr(parallel, f"_{name}_num_threads", None) for name in ("get", "set"))
+    return (get, set) if get and set else (numba.get_num_threads, numba.set_num_threads)
+
+
+@cache
+def _layer() -> str:
+    return numba.threading_layer()
+
+
+def _start_again() -> None:
+    """Starts the threading layer of a forked process, with one thread. TBB takes care of itself."""
+    name = {"omp": "omppool", "workqueue": "workqueue"}.get(_layer())
+    if name is not None:
+        module = __import__(f"numba.np.ufunc.{name}", fromlist=[name])
+        ctypes.CFUNCTYPE(None, ctypes.c_int)(module.launch_threads)(1)
+    _thread_count()[1](1)
+    _Process.needs_start = False
+
+
+def _alone(dispatcher, args):
+    """Numba's `workqueue` ends the process when two Python threads meet in it; here the second one gets an error."""
+    if not _Process.one_at_a_time.acquire(blocking=False):
+        raise BackendError(
+            "Numba's threading layer 'workqueue' serves one Python thread at a time, and two call kernels here; "
+            "set NUMBA_THREADING_LAYER=omp (or tbb), or call kernels from one thread only"
+        )
+    try:
+        return dispatcher(*args)
+    finally:
+        _Process.one_at_a_time.release()
