@@ -31,7 +31,7 @@ $(BIN)/python:
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing minitransformer into $(VENV) (a minute or two the first time) ..."
-	@$(PIP) --editable '.[test]'
+	@$(PIP) --editable '.[test,mpi]'
 	@touch $@
 
 $(VENV)/.oracles: $(VENV)/.installed

@@ -173,15 +173,17 @@ class SGD(Optimizer):
         parameter.writable()[...] = k.subtract(parameter.array, times(grad, self.lr))
 
 
-def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> float:
+def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float, total: Callable[[list[float]], float] = sum) -> float:
     """Scales all gradients so that their common norm √(Σ g²) is at most max_norm; returns the norm before.
 
     A norm that is infinite or not a number is returned as it is, and the gradients are left alone: look at the
-    result before the next step. The sum is taken in double precision."""
+    result before the next step. The sum is taken in double precision.
+
+    total: adds the Σ g² of the arrays; whoever has only some of them adds those that are elsewhere"""
     if not max_norm > 0:
         raise ValueError(f"max_norm must be above 0, not {max_norm}")
     gradients = {id(p): (p, p.grad) for p in parameters if p.grad is not None}.values()
-    norm = math.sqrt(sum(grad.backend.sum_of_squares(grad.array) for _, grad in gradients))
+    norm = math.sqrt(total([grad.backend.sum_of_squares(grad.array) for _, grad in gradients]))
     if max_norm < norm < math.inf:
         for parameter, _ in gradients:
             parameter.scale_grad(max_norm / norm)

@@ -26,6 +26,8 @@ def pytest_configure(config):
             kernels.backend(name)
         except kernels.BackendError as error:
             raise pytest.UsageError(str(error)) from None
+    if importlib.util.find_spec("mpi4py") is None:
+        LEFT_OUT["training on several ranks"] = "mpi4py is not installed: pip install 'minitransformer[mpi]'"
     for name, reason in kernels.reasons().items():
         if reason is not None:
             LEFT_OUT[f"backend {name}"] = reason

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import kernels
 from kernels.backend import VARIABLE
 from minitransformer import __version__
-from minitransformer.app import output
+from minitransformer.app import output, ranks
 from minitransformer.app.cli.surroundings import tidy_up
 from minitransformer.errors import UserError, one_line, system_error
 
@@ -65,7 +65,7 @@ NOTHING: Mapping[str, Command] = {}
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str):
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n" if ranks.is_first() else None)
 
 
 def added_commands() -> dict[str, EntryPoint]:
@@ -124,6 +124,7 @@ def main(
     name = arguments[0] if arguments else "--help"
 
     def work() -> int:
+        ranks.hush()
         tidy_up()
         if name not in COMMANDS and name not in added_commands():
             if name in _declared_commands():
@@ -197,7 +198,9 @@ def orderly(name: str, work: Callable[[], int], merely_prints: bool = False) -> 
 
 def _said(line: str, code: int) -> int:
     first, rest = ("\n", line[1:]) if line.startswith("\n") else ("", line)
-    print(first + one_line(rest, 2000), file=sys.stderr, flush=True)
+    ranks.let_the_first_speak()
+    print(first + one_line(rest, 2000) + ranks.name_here(), file=sys.stderr, flush=True)
+    ranks.end_all(code)
     return code
 
 

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 import autograd.functional as F
 from autograd import no_grad
+from minitransformer.app.ranks import shared
 
 
 def language_model_loss(model: Any, batches: Iterable[Any]) -> dict[str, float]:
     """Nats per word to be predicted, every one of all batches counted alike."""
-    total = words = 0.0
-    with no_grad():
-        for batch in batches:
-            count = int((batch.targets != batch.ignore).sum())
-            total += count * float(word_loss(model, batch))
-            words += count
+
+    def numbers(batch: Any) -> tuple[float, ...]:
+        count = int((batch.targets != batch.ignore).sum())
+        return count * float(word_loss(model, batch)), count
+
+    total, words = _summed(numbers, batches)
     return {"loss": total / words}
+
+
+def _summed(numbers: Callable[[Any], tuple[float, ...]], batches: Iterable[Any]) -> list[float]:
+    """Of all batches, in their order; the work is shared by the ranks of a training."""
+    with no_grad():
+        rows = shared(numbers, batches)
+    totals = [0.0] * len(rows[0])
+    for row in rows:  # one after the other: the built-in sum rounds differently from version to version of Python
+        totals = [total + number for total, number in zip(totals, row, strict=True)]
+    return totals
 
 
 def word_loss(model: Any, batch: Any) -> Any:
@@ -30,12 +41,12 @@ def word_loss(model: Any, batch: Any) -> Any:
 
 def translator_loss(model: Any, batches: Iterable[Any]) -> dict[str, float]:
     """Nats per word of the target, end of sentence included."""
-    total = words = 0.0
-    with no_grad():
-        for batch in batches:
-            count = int(batch.target_lengths.sum())
-            total += count * float(translation_loss(model, batch))
-            words += count
+
+    def numbers(batch: Any) -> tuple[float, ...]:
+        count = int(batch.target_lengths.sum())
+        return count * float(translation_loss(model, batch)), count
+
+    total, words = _summed(numbers, batches)
     return {"loss": total / words}
 
 
@@ -54,13 +65,13 @@ def class_probabilities(model: Any, ids: np.ndarray, lengths: np.ndarray) -> np.
 
 def classifier_scores(model: Any, batches: Iterable[Any]) -> dict[str, float]:
     """Mean loss and the part of the texts whose likeliest class is the right one."""
-    loss = right = count = 0.0
-    with no_grad():
-        for batch in batches:
-            logits = model(batch.ids, batch.lengths)
-            count += len(batch.labels)
-            loss += len(batch.labels) * float(F.cross_entropy(logits, batch.labels))
-            right += int((logits.numpy().argmax(axis=1) == batch.labels).sum())
+
+    def numbers(batch: Any) -> tuple[float, ...]:
+        logits, count = model(batch.ids, batch.lengths), len(batch.labels)
+        right = int((logits.numpy().argmax(axis=1) == batch.labels).sum())
+        return count * float(F.cross_entropy(logits, batch.labels)), right, count
+
+    loss, right, count = _summed(numbers, batches)
     return {"loss": loss / count, "accuracy": right / count}
 
 

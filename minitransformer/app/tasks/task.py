@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from minitransformer.app.ranks import Alone
 from minitransformer.app.tasks.recipes import Recipe
 from minitransformer.app.tasks.text_codec import TextCodec
 from minitransformer.app.training import Options, Result, train
@@ -32,7 +33,16 @@ class Task:
     notes: Sequence[str] = ()  # what the user should know beforehand
 
 
-def run(task: Task, *, folder: str, resume: bool, seed: int, command: str) -> Result:
+def run(
+    task: Task,
+    *,
+    folder: str,
+    resume: bool,
+    seed: int,
+    command: str,
+    slices: int | None = None,
+    ranks: Alone | None = None,
+) -> Result:
     """Trains as the recipe says; the loop shows progress, saves, and says at the end how to go on: by `command`."""
     recipe = task.recipe
     total = recipe.total(task.batches.count(0))
@@ -47,6 +57,7 @@ def run(task: Task, *, folder: str, resume: bool, seed: int, command: str) -> Re
         max_minutes=recipe.minutes,
         clip=recipe.clip,
         seed=seed,
+        slices=slices,
         **{"evaluate_every": every, "save_every": every} | task.training,
     )
     return train(
@@ -62,6 +73,7 @@ def run(task: Task, *, folder: str, resume: bool, seed: int, command: str) -> Re
         settings=task.settings,
         tokenizer={side: codec.pack() for side, codec in task.codecs.items()},
         resume_command=command,
+        ranks=ranks,
     )
 
 

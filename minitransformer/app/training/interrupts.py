@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from minitransformer.app.ranks import is_first
+
 _NOTICE = b"\nstopping after this step and saving (once more: stop at once) ...\n"
 
 
@@ -52,5 +54,7 @@ class Interrupts:
         if self._requests > 1 or self._at_once:
             self._at_once = False  # while the work is being abandoned, nothing further is
             raise KeyboardInterrupt
+        if not is_first():  # of several ranks one speaks
+            return
         with suppress(OSError):  # not print: the signal may have come in the middle of one
             os.write(2, _NOTICE)

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Generic, TypeVar
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor, no_grad
-from minitransformer.app.progress import Pace, Progress, Status, progress_on
+from minitransformer.app.progress import Pace, Progress, Silent, Status, progress_on
+from minitransformer.app.ranks import Alone, training_on
 from minitransformer.app.training.checkpoints import JsonObject
 from minitransformer.app.training.interrupts import Interrupts
 from minitransformer.app.training.metrics import Meter, with_perplexity
 from minitransformer.app.training.options import Options
 from minitransformer.app.training.run import BatchSource, Result, Run, count_batches
+from minitransformer.app.training.slices import SLICES, SlicedSteps, demand_agreement, digest
 from minitransformer.errors import TrainingError
 from minitransformer.models import Model
 from minitransformer.optim import Optimizer, Schedule, clip_grad_norm, constant
 
 ModelT = TypeVar("ModelT", bound=Model)
 BatchT = TypeVar("BatchT")
-Loss = Tensor | tuple[Tensor, Mapping[str, float]]
+Means = Tensor | list[Tensor | None]  # several means over different numbers of targets are added; None: of no targets
+Loss = Means | tuple[Means, Mapping[str, float]]
 Scores = float | Mapping[str, float]
 
 
@@ -44,6 +51,14 @@ def _repeat_steps(
         between.step_done(count_tokens(batch), values, norm)
 
 
+def _repeat_sliced_steps(steps: SlicedSteps, lr: Callable[[int], float], between: _BetweenSteps[Any, Any]) -> None:
+    """The same over slices of each batch, which ranks share: see slices.py."""
+    run = between.run
+    for batch in between.batches_until_the_end():
+        values, norm = steps.step(run.state.step, batch, lr(run.state.step + 1), run.demand_finite)
+        between.step_done(count_tokens(batch), values, norm)
+
+
 def train(
     model: ModelT,
     optimizer: Optimizer,
@@ -59,10 +74,13 @@ def train(
     tokenizer: JsonObject | None = None,
     progress: Progress | None = None,
     resume_command: str = "the same command with --resume",
+    ranks: Alone | None = None,
 ) -> Result:
     """Trains until a limit of `options` is reached, and returns how it ended.
 
-    loss_of         (model, batch) → scalar Tensor, or (Tensor, {"accuracy": ...}) with more values to show
+    loss_of         (model, batch) → scalar Tensor, or (Tensor, {"accuracy": ...}) with more values to show; a list of
+                    Tensors where the loss is a sum of means over different numbers of targets, such as Bert's (None for
+                    a mean of which a slice has no target)
     schedule        step (from 1) → factor for the optimizer's learning rate; see minitransformer.optim
     evaluate        model → loss, or {"loss": ..., "accuracy": ...}; called in eval mode, without a tape
     folder          for checkpoints, metrics.jsonl and curve.png; without one nothing is written
@@ -70,17 +88,41 @@ def train(
     settings        whatever a command wants to find again in the checkpoint (JSON values), e.g. its data
     tokenizer       what makes the tokenizer again (JSON values); kept in the checkpoint
     resume_command  what to type to go on; shown after Ctrl-C
+    ranks           who shares the work: minitransformer.app.ranks.world() under mpiexec. All call train alike and get
+                    the same result; rank 0 writes and speaks. Batches are cut into options.slices, 8 unless told
 
     Raises TrainingError or CheckpointError with a message for the user."""
     factor, base_lr = schedule or constant(), optimizer.lr  # read here: a checkpoint brings the rate of its last step
-    progress = progress_on() if progress is None else progress
-    run = Run(model, optimizer, options, factor, settings or {}, tokenizer, folder, progress)
-    with run.opened(), Interrupts() as interrupts:
+    if ranks is not None and options.slices is None:
+        options = replace(options, slices=SLICES)
+    ranks = ranks or Alone()
+    progress = Silent() if ranks.rank else progress_on() if progress is None else progress
+    run = Run(model, optimizer, options, factor, settings or {}, tokenizer, folder, progress, ranks)
+    steps = None
+    if options.slices is not None:
+        steps = SlicedSteps(model, optimizer, loss_of, options.slices, options.seed, options.clip, ranks)
+        run.whole_state = steps.whole_state
+    with run.opened(), Interrupts() as interrupts, training_on(ranks):
+        if ranks.size > 1:
+            demand_agreement(ranks, run.environment | run.training | {"the data": _first_batch(batches)})
         run.start(batches, resume)
-        between = _BetweenSteps(run, model, batches, options, evaluate, interrupts)
-        _repeat_steps(model, optimizer, loss_of, lambda step: base_lr * factor(step), between)
+        if ranks.size > 1:
+            demand_agreement(ranks, {"the step": run.state.step, "the weights": digest(model.state_dict())})
+        between = _BetweenSteps(run, model, batches, options, evaluate, interrupts, ranks)
+        if steps is None:
+            _repeat_steps(model, optimizer, loss_of, lambda step: base_lr * factor(step), between)
+        else:
+            steps.forget_others()
+            _repeat_sliced_steps(steps, lambda step: base_lr * factor(step), between)
         reason = between.finish()
-        return run.finish(reason, interrupts.signal, resume_command)
+        return run.finish(reason, between.signal, resume_command)
+
+
+def _first_batch(batches: BatchSource[Any]) -> str:
+    """Stands for the data, where ranks are compared."""
+    batch = next(iter(batches.epoch(0, 0)), None)
+    arrays = getattr(batch, "__dict__", {})
+    return digest({name: array for name, array in arrays.items() if isinstance(array, np.ndarray)})
 
 
 class _BetweenSteps(Generic[ModelT, BatchT]):
@@ -90,11 +132,11 @@ class _BetweenSteps(Generic[ModelT, BatchT]):
 
     def __init__(
         self, run: Run, model: ModelT, source: BatchSource[BatchT], options: Options,
-        evaluate: Callable[[ModelT], Scores] | None, interrupts: Interrupts,
+        evaluate: Callable[[ModelT], Scores] | None, interrupts: Interrupts, ranks: Alone,
     ):  # fmt: skip
         self.run, self.state, self.model, self.source = run, run.state, model, source
         self.options, self.evaluate, self.interrupts = options, evaluate, interrupts
-        self.pace = Pace()
+        self.ranks, self.pace = ranks, Pace()
         self.epoch: Iterator[BatchT] | None = None  # what is left of it
         self.batches_in_epoch = 0
 
@@ -102,11 +144,11 @@ class _BetweenSteps(Generic[ModelT, BatchT]):
         """Evaluation and saving come before the next step: whatever is due and was not done, because a signal came
         in between, is done first when the run resumes."""
         while True:
-            if not self.interrupts.signal and self._due(self.options.evaluate_every):
+            if not self.signal and self._due(self.options.evaluate_every):
                 self._evaluate()
             if self.run.unsaved and (self.state.is_best() or not self.state.step or self._due(self.options.save_every)):
                 self.run.save()  # also before the first step: an unusable folder shows at once, not after an hour
-            self.reason = "interrupted" if self.interrupts.signal else self._limit()
+            self.reason = "interrupted" if self.signal else self._limit()
             if self.reason:
                 return
             yield self._next_batch()
@@ -131,7 +173,12 @@ class _BetweenSteps(Generic[ModelT, BatchT]):
             if self.state.meter.steps:
                 self._write_means()
             self._evaluate()
-        return "interrupted" if self.interrupts.signal else self.reason  # a signal during the last evaluation counts
+        return "interrupted" if self.signal else self.reason  # a signal during the last evaluation counts
+
+    @property
+    def signal(self) -> int | None:
+        """What any rank has received: all of them stop after the same step."""
+        return int(self.ranks.greatest(self.interrupts.signal or 0)) or None
 
     def _next_batch(self) -> BatchT:
         state = self.state
@@ -160,7 +207,7 @@ class _BetweenSteps(Generic[ModelT, BatchT]):
             return "steps"
         if options.max_epochs is not None and state.epoch >= options.max_epochs:
             return "epochs"
-        if options.max_minutes is not None and self.run.seconds() >= 60 * options.max_minutes:
+        if options.max_minutes is not None and self.ranks.greatest(self.run.seconds()) >= 60 * options.max_minutes:
             return "minutes"
         return ""
 
@@ -193,7 +240,8 @@ class _BetweenSteps(Generic[ModelT, BatchT]):
         random_state = self.model.rng_state()
         self.model.eval()
         try:
-            with no_grad(), self.interrupts.at_once():
+            # several ranks finish it: one that leaves would be waited for by the others
+            with no_grad(), self.interrupts.at_once() if self.ranks.size == 1 else nullcontext():
                 scores = self.evaluate(self.model)
         except KeyboardInterrupt:
             if not self.interrupts.signal:
@@ -237,7 +285,9 @@ class _BetweenSteps(Generic[ModelT, BatchT]):
 
 
 def _loss_and_values(outcome: Loss) -> tuple[Tensor, dict[str, float]]:
-    loss, more = outcome if isinstance(outcome, tuple) else (outcome, {})
+    means, more = outcome if isinstance(outcome, tuple) else (outcome, {})
+    first, *others = (mean for mean in means if mean is not None) if isinstance(means, list) else [means]
+    loss = sum(others, first)
     return loss, {"loss": float(loss), **{name: float(value) for name, value in more.items()}}
 
 

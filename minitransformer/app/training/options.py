@@ -30,6 +30,7 @@ class Options:
     higher_is_better: bool = False
     perplexity: bool = True  # show exp(loss): for language models, not for classifiers
     keep: int = 2  # newest checkpoints kept, besides the best
+    slices: int | None = None  # of a batch, added in a fixed order: the same bits on any number of ranks; None: whole
     seed: int = 0  # of everything random inside a step that brings no seed of its own
 
     def __post_init__(self) -> None:
@@ -43,6 +44,8 @@ class Options:
         if self.clip is not None and not self.clip > 0:
             raise TrainingError(f"clip={self.clip}: give a norm above 0, or None to leave gradients as they are")
         _at_least("seed", self.seed, 0)
+        if self.slices is not None and (self.slices < 1 or self.slices & (self.slices - 1)):
+            raise TrainingError(f"slices={self.slices}: give a power of two, such as 8")
 
 
 def _at_least(name: str, value: float | None, least: int) -> None:

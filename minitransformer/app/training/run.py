@@ -7,14 +7,15 @@ import math
 import os
 import shlex
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Protocol, TypeVar
 
 import numpy as np
 
 from minitransformer.app.progress import Progress
+from minitransformer.app.ranks import Alone
 from minitransformer.app.training import environment
 from minitransformer.app.training.checkpoints import (
     Best,
@@ -134,9 +135,11 @@ class Run:
 
     def __init__(
         self, model: Model, optimizer: Optimizer, options: Options, schedule: Schedule, settings: JsonObject,
-        tokenizer: JsonObject | None, folder: str | None, progress: Progress,
+        tokenizer: JsonObject | None, folder: str | None, progress: Progress, ranks: Alone,
     ):  # fmt: skip
         self.model, self.optimizer, self.tokenizer, self.progress = model, optimizer, tokenizer, progress
+        self.writes = ranks.rank == 0  # the others only read
+        self.whole_state: Callable[[], AbstractContextManager[None]] = nullcontext  # of the optimizer, to be saved
         self.files = None if folder is None else (RunFolder(folder, options.keep), MetricsFile(folder))
         # what decides about the numbers of a run, as JSON values; noted in its checkpoints and compared on resuming
         self.environment = environment.description()
@@ -155,11 +158,11 @@ class Run:
     def opened(self) -> Iterator[None]:
         """The folder belongs to this process alone."""
         try:
-            if self.files is not None:
+            if self.files is not None and self.writes:
                 self.files[0].open()
             yield
         finally:
-            if self.files is not None:
+            if self.files is not None and self.writes:
                 self.files[0].close()
             self.progress.close()
 
@@ -171,7 +174,8 @@ class Run:
             elif folder.steps():
                 found = f"already holds a run of {folder.steps()[-1]} steps"
                 raise CheckpointError(folder.path, found, "add --resume to go on with it, or name another folder")
-            metrics.restart(self.state.lines, self.state.step)
+            if self.writes:
+                metrics.restart(self.state.lines, self.state.step)
         elif resume:
             raise TrainingError("there is nothing to resume without the folder of a run: name it")
         self.began, self.cpu_began = time.monotonic(), time.process_time()
@@ -215,7 +219,7 @@ class Run:
         spent = {"seconds": round(self.seconds(), 3), "cpu_seconds": round(self.cpu_seconds(), 3)}
         state.metrics[kind] = where | finite | spent
         self.unsaved = True
-        if self.files is not None:
+        if self.files is not None and self.writes:
             trouble = self.files[1].append(state.metrics[kind])
             if trouble is not None and not self.told_of_metrics:
                 self.progress.note(f"note: {trouble}; training goes on, and the lines wait for the next checkpoint")
@@ -228,15 +232,20 @@ class Run:
                 # finite gradients can still push a weight over the edge; such a checkpoint would be worth nothing
                 finite = np.isfinite(weight.backend.to_numpy(weight.array)).all()
                 self.demand_finite(f"a value of {name}", 0.0 if finite else math.nan)
-            metrics.sync()
-            self.state.lines, state = metrics.lines, self.state
-            snapshot = Snapshot(
-                step=state.step, epoch=state.epoch, batch=state.batch, training=self.training,
-                state=state.to_json() | {"seconds": self.seconds(), "cpu_seconds": self.cpu_seconds()},
-                metrics=state.metrics, best=state.best, tokenizer=self.tokenizer, environment=self.environment,
-            )  # fmt: skip
-            self.checkpoint = folder.save(snapshot, self.model, self.optimizer)
+            with self.whole_state():
+                if self.writes:
+                    self._write(folder, metrics)
         self.unsaved = False
+
+    def _write(self, folder: RunFolder, metrics: MetricsFile) -> None:
+        metrics.sync()
+        self.state.lines, state = metrics.lines, self.state
+        snapshot = Snapshot(
+            step=state.step, epoch=state.epoch, batch=state.batch, training=self.training,
+            state=state.to_json() | {"seconds": self.seconds(), "cpu_seconds": self.cpu_seconds()},
+            metrics=state.metrics, best=state.best, tokenizer=self.tokenizer, environment=self.environment,
+        )  # fmt: skip
+        self.checkpoint = folder.save(snapshot, self.model, self.optimizer)
 
     def demand_finite(self, what: str, value: float) -> None:
         if not math.isfinite(value):
@@ -250,7 +259,7 @@ class Run:
     def finish(self, reason: str, signal: int | None, resume_command: str) -> Result:
         if self.unsaved:
             self.save()
-        if self.files is not None:
+        if self.files is not None and self.writes:
             folder, metrics = self.files
             title = os.path.basename(os.path.abspath(folder.path))
             try:

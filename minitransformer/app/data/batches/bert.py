@@ -14,6 +14,7 @@ import numpy as np
 
 from minitransformer.app.data.batches.ordering import BUCKET_BATCHES
 from minitransformer.app.data.batches.padded import MASKS, PAD, PAIRS, Batches, Ids, check_max_len, right_pad
+from minitransformer.app.data.batches.rows import Rows, wanted
 from minitransformer.app.data.tokenizers.tokenizer import BASE_SPECIALS, Tokenizer
 
 CHOSEN, MASKED, REPLACED = 0.15, 0.8, 0.1
@@ -22,7 +23,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
 
 
 @dataclass(frozen=True)
-class BertBatch:
+class BertBatch(Rows):
     ids: np.ndarray  # (B, T)
     segments: np.ndarray  # (B, T)  0 or 1; 0 at padding
     lengths: np.ndarray  # (B,)
@@ -30,6 +31,10 @@ class BertBatch:
     next_labels: np.ndarray  # (B,)  0: the second sentence follows the first; 1: it was drawn at random
     index: np.ndarray  # (B,)
     ignore: int
+
+    def counts(self) -> tuple[int, ...]:
+        """Hidden words, and pairs of sentences: its loss is the sum of two means."""
+        return wanted(self.masked_targets, self.ignore), len(self.next_labels)
 
 
 class BertBatches(Batches[BertBatch]):

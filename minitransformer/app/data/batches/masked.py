@@ -13,16 +13,20 @@ import numpy as np
 from minitransformer.app.data.batches.bert import CHOSEN, hide, ordinary_words
 from minitransformer.app.data.batches.ordering import BUCKET_BATCHES
 from minitransformer.app.data.batches.padded import MASKS, PAD, Batches, Ids, check_max_len, right_pad, with_start
+from minitransformer.app.data.batches.rows import Rows, wanted
 from minitransformer.app.data.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class MaskedBatch:
+class MaskedBatch(Rows):
     ids: np.ndarray  # (B, T)  <sos> and pieces, some of them hidden
     targets: np.ndarray  # (B, T)  the hidden id where one was chosen, `ignore` elsewhere
     lengths: np.ndarray  # (B,)
     index: np.ndarray  # (B,)
     ignore: int
+
+    def counts(self) -> tuple[int, ...]:
+        return (wanted(self.targets, self.ignore),)
 
 
 class MaskedBatches(Batches[MaskedBatch]):

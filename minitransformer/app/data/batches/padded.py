@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from minitransformer.app.data.batches.ordering import BUCKET_BATCHES, batch_order, padding_fraction
+from minitransformer.app.data.batches.rows import Rows, wanted
 from minitransformer.app.data.tokenizers.tokenizer import Tokenizer
 
 SOS, PAD, EOS = Tokenizer.sos, Tokenizer.pad, Tokenizer.eos
@@ -25,24 +26,30 @@ AnyBatch = TypeVar("AnyBatch")
 
 
 @dataclass(frozen=True)
-class LanguageModelBatch:
+class LanguageModelBatch(Rows):
     ids: np.ndarray  # (B, T)  <sos> and pieces
     targets: np.ndarray  # (B, T)  the id that follows; `ignore` at padding
     lengths: np.ndarray  # (B,)
     index: np.ndarray  # (B,)
     ignore: int
 
+    def counts(self) -> tuple[int, ...]:
+        return (wanted(self.targets, self.ignore),)
+
 
 @dataclass(frozen=True)
-class ClassifierBatch:
+class ClassifierBatch(Rows):
     ids: np.ndarray  # (B, T)  <sos> and pieces
     lengths: np.ndarray  # (B,)
     labels: np.ndarray  # (B,)
     index: np.ndarray  # (B,)
 
+    def counts(self) -> tuple[int, ...]:
+        return (len(self.labels),)
+
 
 @dataclass(frozen=True)
-class TranslationBatch:
+class TranslationBatch(Rows):
     source: np.ndarray  # (B, S)  pieces and <eos>
     source_lengths: np.ndarray  # (B,)
     target_in: np.ndarray  # (B, T)  <sos> and pieces
@@ -50,6 +57,9 @@ class TranslationBatch:
     target_lengths: np.ndarray  # (B,)
     index: np.ndarray  # (B,)
     ignore: int
+
+    def counts(self) -> tuple[int, ...]:
+        return (wanted(self.target_out, self.ignore),)
 
 
 class Batches(ABC, Generic[AnyBatch]):

@@ -1,0 +1,184 @@
+"""Trains small models on the ranks that mpiexec started, and prints a digest of everything each run has left: weights,
+optimizer state, metrics and checkpoints, times taken out. Started by test_ranks.py, with the names of faults to try."""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import autograd.functional as F
+import kernels
+from minitransformer import Bert, Classifier, LanguageModel, Translator
+from minitransformer.app import ranks
+from minitransformer.app.data import ClassifierBatches, LanguageModelBatches, TranslationBatches
+from minitransformer.app.data.batches import BertBatch
+from minitransformer.app.progress import Silent
+from minitransformer.app.tasks import measures
+from minitransformer.app.training import Options, slices, train
+from minitransformer.optim import SGD, Adam
+
+SMALL = {"d_model": 8, "n_heads": 2, "d_ff": 12, "max_len": 12, "dropout": 0.3, "seed": 3}
+TIMES = ("seconds", "cpu_seconds", "tokens_per_second", "check")
+
+
+def documents(count, longest=10, seed=0):
+    generator = np.random.default_rng(seed)
+    return [generator.integers(4, 20, generator.integers(1, longest)) for _ in range(count)]
+
+
+class BertRows:
+    """Batches of five rows, padded, and slices without a hidden word in them."""
+
+    def count(self, epoch=0):
+        return 4
+
+    def epoch(self, epoch=0, start=0):
+        for number in range(start, 4):
+            generator = np.random.default_rng([epoch, number])
+            lengths = generator.integers(3, 9, 5)
+            ids = np.where(np.arange(9) < lengths[:, None], generator.integers(4, 20, (5, 9)), 1)
+            hidden = (generator.random((5, 9)) < 0.2) & (np.arange(9) < lengths[:, None])
+            hidden[number % 5], hidden[(number + 1) % 5, 0] = False, True
+            targets = np.where(hidden, ids, 1)
+            yield BertBatch(ids, (np.arange(9) > 3) * np.ones_like(ids), lengths, targets, ids[:, 0] % 2, lengths, 1)
+
+
+def language_model(rows, **more):
+    batches = LanguageModelBatches(documents(22), max_len=10, rows=rows, seed=1)
+    held_back = LanguageModelBatches(documents(9, seed=5), max_len=10, rows=2, shuffle=False)
+    model = LanguageModel(vocab_size=20, n_layers=1, **SMALL | more)
+    return model, batches, measures.word_loss, lambda model: measures.language_model_loss(model, held_back.epoch())
+
+
+def classifier():
+    texts = documents(21)
+    batches = ClassifierBatches(texts, [len(text) % 3 for text in texts], max_len=10, rows=6, seed=1)
+
+    def loss(model, batch):
+        logits = model(batch.ids, batch.lengths).numpy()
+        return model.loss(batch.ids, batch.labels, batch.lengths), {
+            "accuracy": (logits.argmax(1) == batch.labels).mean()
+        }
+
+    model = Classifier(vocab_size=20, n_classes=3, n_layers=1, **SMALL)
+    return model, batches, loss, lambda model: measures.classifier_scores(model, batches.epoch())
+
+
+def translator():
+    batches = TranslationBatches(documents(20), documents(20, seed=2), max_len=10, rows=7, seed=1)
+    model = Translator(source_vocab=20, target_vocab=20, n_encoder=1, n_decoder=1, **SMALL)
+    return model, batches, measures.translation_loss, lambda model: measures.translator_loss(model, batches.epoch())
+
+
+def bert():
+    model = Bert(vocab_size=20, n_layers=1, **SMALL)
+
+    def loss(model, batch):
+        words, following = model(batch.ids, batch.segments, batch.lengths)
+        hidden = F.cross_entropy(words, batch.masked_targets, batch.ignore) if batch.counts()[0] else None
+        return [hidden, F.cross_entropy(following, batch.next_labels)]
+
+    return model, BertRows(), loss, None
+
+
+CASES = {
+    "padded, rows that no number of ranks divides": lambda: language_model(11),
+    "fewer rows than slices": lambda: language_model(3),
+    "tied weights": lambda: language_model(8, tie_weights=True),
+    "double precision": lambda: language_model(8, dtype="float64"),
+    "classifier": classifier,
+    "translator": translator,
+    "Bert, slices without a hidden word": bert,
+}
+
+# ---------------------------------------------------------------------------------------------------- faults
+# Each is a mistake that programs of this kind have made; the digests must then depend on the number of ranks.
+
+STEPS = slices.SlicedSteps
+_slice_gradient, _seed = STEPS._slice_gradient, STEPS._seed
+
+
+def mean_of_means(self, gradient, step, number, batch, bounds, totals):
+    mine = [batch.part(bounds[n], bounds[n + 1]).counts() for n in self._slices_of(self.ranks.rank)]
+    local = tuple(max(1, sum(column)) * self.ranks.size for column in zip(*mine, strict=True))
+    return _slice_gradient(self, gradient, step, number, batch, bounds, local)
+
+
+def reduced_too_early(self, gradient, step, number, *rest):
+    numbers = _slice_gradient(self, gradient, step, number, *rest)
+    if number != self._slices_of(self.ranks.rank)[-1]:  # only the last slice's gradient is still there
+        gradient[:] = 0
+    return numbers
+
+
+def as_they_come(nodes, node):
+    if nodes:
+        nodes[0].sum += node.sum
+    else:
+        nodes.append(node)
+
+
+FAULTS = {
+    "mean of means": (STEPS, "_slice_gradient", mean_of_means),
+    "one dropout seed for all ranks": (
+        STEPS, "_seed", lambda self, step, n: _seed(self, step, n - self._slices_of(self.ranks.rank)[0] if n else 0),
+    ),
+    "clip by the local norm": (STEPS, "_total", lambda self, squares: sum(squares)),
+    "a missing broadcast": (STEPS, "_share_weights", lambda self, used: None),
+    "summing as they come": (slices, "add_node", as_they_come),
+    "reduction before accumulation has ended": (STEPS, "_slice_gradient", reduced_too_early),
+}  # fmt: skip
+
+
+def without_times(value):
+    """Nor the checksum of a file that holds times."""
+    if isinstance(value, dict):
+        return {name: without_times(part) for name, part in value.items() if name not in TIMES}
+    return value
+
+
+def digest(folder):
+    known = hashlib.sha256()
+    for path in sorted(Path(folder).iterdir()):
+        if path.suffix == ".safetensors":
+            known.update(path.name.encode() + path.read_bytes())
+        elif path.suffix in (".json", ".jsonl"):
+            lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+            known.update(json.dumps([path.name, *(without_times(json.loads(line)) for line in lines)]).encode())
+    return known.hexdigest()[:12]
+
+
+def left_by(case, everybody, folder, optimizer=Adam):
+    model, batches, loss_of, evaluate = CASES[case]()
+    made = optimizer(model.named_parameters(), lr=1e-2)
+    options = Options(max_steps=5, clip=0.1, save_every=2, evaluate_every=2, log_every=2, slices=8)
+    train(
+        model, made, batches, loss_of, options, evaluate=evaluate, folder=folder, ranks=everybody, progress=Silent()
+    )  # fmt: skip
+    return digest(folder) if everybody.rank == 0 else ""
+
+
+def main():
+    kernels.use("numpy")
+    everybody, found = ranks.world(), {}
+    place = sys.argv[1]
+    for case in CASES:
+        found[case] = left_by(case, everybody, os.path.join(place, case))
+    found["momentum"] = left_by("classifier", everybody, os.path.join(place, "sgd"), lambda p, lr: SGD(p, lr, 0.9))
+    for name, (owner, attribute, wrong) in FAULTS.items():
+        right = getattr(owner, attribute)
+        setattr(owner, attribute, wrong)
+        case = next(iter(CASES))
+        found[f"fault: {name}"] = left_by(case, everybody, os.path.join(place, name))
+        setattr(owner, attribute, right)
+    if everybody.rank == 0:
+        print(json.dumps(found))
+        shutil.rmtree(place)
+
+
+if __name__ == "__main__":
+    main()

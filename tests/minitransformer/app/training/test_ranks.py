@@ -1,0 +1,235 @@
+"""Training on several ranks: the same bytes for any number of them, and a clear end when one of them fails.
+
+The jobs run under mpiexec, in processes with time limits; where mpi4py is not installed, they are left out."""
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kernels
+from minitransformer import LanguageModel
+from minitransformer.app.data import LanguageModelBatches
+from minitransformer.app.progress import Silent
+from minitransformer.app.ranks import shared
+from minitransformer.app.tasks.measures import word_loss
+from minitransformer.app.training import Options, train
+from minitransformer.app.training.slices import Node, add_node, cuts
+from minitransformer.optim import SGD
+
+MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+needs_mpi = pytest.mark.skipif(
+    importlib.util.find_spec("mpi4py") is None or MPIEXEC is None, reason="mpi4py or mpiexec is not installed"
+)
+JOB = Path(__file__).with_name("ranks_job.py")
+TINY = ("--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "16", "--batch", "6", "--texts", "60")
+LIMIT = 120  # seconds; a job that hangs fails its test
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "MINITRANSFORMER_BACKEND": "numpy"}
+
+
+def started(folder, ranks, *program):
+    command = [MPIEXEC, "-n", str(ranks), sys.executable, *program]
+    return subprocess.Popen(
+        command, cwd=folder, env=os.environ | ONE_THREAD, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def ended(process):
+    try:
+        out, error = process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, error)
+
+
+def pretrain(folder, ranks, *arguments):
+    return started(folder, ranks, "-m", "minitransformer", "pretrain", *TINY, *arguments)
+
+
+@pytest.fixture(scope="module")
+def digests(tmp_path_factory):
+    """Number of ranks → case → digest of all files that it left."""
+    found = {}
+    for ranks in (1, 2, 3, 4, 8):
+        place = tmp_path_factory.mktemp(f"ranks{ranks}")
+        result = ended(started(place, ranks, str(JOB), str(place)))
+        assert result.returncode == 0, result.stderr
+        found[ranks] = json.loads(result.stdout)
+    return found
+
+
+@needs_mpi
+def test_every_number_of_ranks_leaves_the_same_files(digests):
+    cases = [case for case in digests[1] if not case.startswith("fault: ")]
+    assert len(cases) == 8
+    for case in cases:
+        assert len({found[case] for found in digests.values()}) == 1, case
+
+
+@needs_mpi
+def test_each_fault_shows(digests):
+    faults = [case for case in digests[1] if case.startswith("fault: ")]
+    assert len(faults) == 6
+    for case in faults:
+        assert digests[2][case] != digests[1][case], case
+
+
+@needs_mpi
+def test_a_killed_rank_ends_all_and_other_numbers_of_ranks_go_on(tmp_path):
+    whole = ended(pretrain(tmp_path, 1, "--steps", "60", "--out", "whole"))
+    assert whole.returncode == 0, whole.stderr
+    for number, (before, after) in enumerate([(2, 3), (3, 1)]):
+        out = tmp_path / f"cut{number}"
+        process = pretrain(tmp_path, before, "--steps", "60", "--out", str(out))
+        until(lambda out=out: any(out.glob("step-*[1-9]*.json")), process)
+        os.kill(ranks_of(process)[number], signal.SIGKILL)
+        assert ended(process).returncode != 0
+        result = ended(pretrain(tmp_path, after, "--steps", "60", "--out", str(out), "--resume"))
+        assert result.returncode == 0, result.stderr
+        name = "step-00000060.safetensors"
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def until(happened, process):
+    limit = time.monotonic() + LIMIT
+    while not happened():
+        assert time.monotonic() < limit and process.poll() is None
+        time.sleep(0.01)
+
+
+def ranks_of(process):
+    """Ids of the processes that mpiexec has started, by their own children's parents."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            number, _, rest = entry.read_text().partition(" (")
+        except OSError:  # it has ended meanwhile
+            continue
+        parents[int(number)] = int(rest.rpartition(")")[2].split()[1])
+    found, level = [], [process.pid]
+    while level:
+        level = [child for child, parent in parents.items() if parent in level]
+        found += level
+    return [one for one in sorted(found) if one not in parents.values()]  # the proxy between them has children
+
+
+@needs_mpi
+def test_ctrl_c_saves_once_and_says_how_to_go_on(tmp_path):
+    process = pretrain(tmp_path, 2, "--steps", "100000", "--out", "run")
+    until((tmp_path / "run" / "step-00000000.json").exists, process)
+    process.send_signal(signal.SIGINT)
+    result = ended(process)
+    assert result.stderr.count("stopping after this step") == 1
+    assert result.stderr.count("resume with: mpiexec -n 2 ") == 1
+    assert "Traceback" not in result.stderr
+
+
+@needs_mpi
+def test_what_is_wrong_on_all_ranks_is_said_once(tmp_path):
+    result = ended(pretrain(tmp_path, 2, "--steps", "2", "--slices", "6", "--out", "run"))
+    assert result.returncode == 2
+    assert result.stderr.strip() == "minitransformer pretrain: slices=6: give a power of two, such as 8"
+
+
+@needs_mpi
+def test_more_ranks_than_slices_are_refused(tmp_path):
+    result = ended(pretrain(tmp_path, 3, "--steps", "2", "--slices", "2", "--out", "run"))
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "3 ranks cannot share 2 slices" in result.stderr
+
+
+@needs_mpi
+def test_ranks_that_differ_are_told_apart_at_the_start(tmp_path):
+    common = ["-m", "minitransformer", "pretrain", *TINY, "--steps", "2", "--out", "run"]
+    result = ended(started(tmp_path, 1, *common, ":", "-n", "1", sys.executable, *common, "--seed", "4"))
+    assert result.returncode == 2
+    assert "rank 1 differs from rank 0 in seed: 4, not 0" in result.stderr
+    assert not list((tmp_path / "run").glob("step-*"))
+
+
+@needs_mpi
+def test_a_rank_that_fails_alone_is_named(tmp_path):
+    common = ["-m", "minitransformer", "pretrain", *TINY, "--steps", "2", "--out", "run"]
+    result = ended(started(tmp_path, 1, *common, ":", "-n", "1", sys.executable, *common, "--from", "nothing"))
+    assert result.returncode == 2
+    assert "--from goes on with other text" in result.stderr and result.stderr.strip().endswith("(rank 1 of 2)")
+    assert result.stderr.count("\n") == 1
+
+
+@needs_mpi
+def test_two_jobs_in_one_folder_are_refused(tmp_path):
+    first = pretrain(tmp_path, 2, "--steps", "100000", "--out", "run")
+    until((tmp_path / "run" / "step-00000000.json").exists, first)
+    second = ended(pretrain(tmp_path, 2, "--steps", "100000", "--out", "run", "--resume"))
+    first.send_signal(signal.SIGINT)
+    ended(first)
+    assert second.returncode == 2
+    assert "another process is training in this folder" in second.stderr
+
+
+def test_without_mpi4py_a_job_of_mpiexec_ends_in_one_line(tmp_path):
+    (tmp_path / "mpi4py.py").write_text("raise ImportError('no such module')")
+    environment = os.environ | ONE_THREAD | {"PMI_RANK": "0", "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "minitransformer", "pretrain", *TINY]
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=LIMIT)
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "pip install 'minitransformer[mpi]'" in result.stderr
+
+
+# ---------------------------------------------------------------------------------------------------- in one process
+
+
+def test_the_tree_is_the_same_for_every_division():
+    """Floats of very different sizes: any other order of additions shows."""
+    generator = np.random.default_rng(0)
+    values = generator.normal(size=(8, 50)).astype(np.float32) * 10.0 ** generator.integers(-6, 6, (8, 50))
+    values = values.astype(np.float32)
+    s = [*values]
+    expected = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))
+    for ranks in range(1, 9):
+        bounds, whole = cuts(8, ranks), []
+        for rank in range(ranks):
+            nodes = []
+            for number in range(bounds[rank], bounds[rank + 1]):
+                add_node(nodes, Node(number, 1, values[number].copy()))
+            for node in nodes:
+                add_node(whole, node)
+        assert len(whole) == 1
+        np.testing.assert_array_equal(whole[0].sum, expected)
+
+
+@pytest.mark.parametrize("rows", (3, 8, 11))
+def test_slices_take_the_steps_of_the_whole_batch(rows):
+    """Up to rounding: no mean of means, no slice forgotten, the norm that of the whole."""
+    generator = np.random.default_rng(1)
+    texts = [generator.integers(4, 20, generator.integers(1, 9)) for _ in range(22)]
+    weights, norms = [], []
+    for slices in (None, 1, 4, 16):
+        with kernels.use("numpy"):
+            model = LanguageModel(
+                vocab_size=20, d_model=8, n_heads=2, n_layers=1, d_ff=8, max_len=10, dropout=0.0, dtype="float64"
+            )
+            batches = LanguageModelBatches(texts, max_len=10, rows=rows)
+            options = Options(max_steps=3, clip=0.5, slices=slices)
+            result = train(model, SGD(model.parameters(), lr=0.5), batches, word_loss, options, progress=Silent())
+        weights.append(np.concatenate([array.ravel() for array in model.state_dict().values()]))
+        norms.append(result.metrics["train"]["grad_norm"])
+    for other, norm in zip(weights[1:], norms[1:], strict=True):
+        np.testing.assert_allclose(other, weights[0], rtol=0, atol=1e-12)  # float64: some 1e-16 an operation
+        assert norm == pytest.approx(norms[0], rel=1e-12)
+    assert norms[0] > 0.5  # the clip was at work
+
+
+def test_shared_is_a_map_on_one_rank():
+    assert shared(lambda number: (number, number**2), range(4)) == [[0, 0], [1, 1], [2, 4], [3, 9]]
+    assert shared(lambda number: (number,), []) == []
