@@ -202,7 +202,7 @@ def attention(n):
     q, k, v = rng.random((T, D)), rng.random((S, D)), rng.random((S, D))
     out, lse, lengths = np.zeros((T, D)), np.zeros(T), np.array([S])
     far = lambda array: before(array, (heads - 1) * array.size)  # noqa: E731
-    options = (far(lengths), 1, T, S, D, 0, 0, 0.3, 0, 1.0, 0)
+    options = (far(lengths), 1, 1, T, S, D, 0, 0, 0.3, 0, 1.0, 0)  # one head, which shares its keys with none
     block = defines["THREADS"]
     run(
         "attention",

@@ -67,7 +67,7 @@ PLANTED = [
     ("linear_cross_entropy.cu", "linear_cross_entropy", "row[target] + bias[target]", "row[target]"),
     ("linear.cu", "linear_cross_entropy", "y[i] += x[i]", "y[i] = x[i]"),
     ("elementwise.cu", "relu", "x[i] > 0 ? d", "x[i] >= 0 ? d"),
-    ("elementwise.cu", "sigmoid", "exp(-fabs(x[i]))", "exp(-x[i])"),
+    ("activations.cuh", "sigmoid", "exp(-fabs(x))", "exp(-x)"),
     ("feed_forward.cu", "feed_forward", "dpre[i] *= gelu_slope(x)", "dpre[i] = gelu_slope(x)"),
     ("adam.cu", "adam", " + weight_decay * param[i]", ""),
     ("adam.cu", "adam", "rate * m_new", "rate * m[i]"),
