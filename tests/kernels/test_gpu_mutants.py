@@ -35,7 +35,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {}
 MISTAKES = (  # what is looked for, what takes its place
     (re.compile(r" - "), " + "),
     (re.compile(r" \+= "), " -= "),
-    (re.compile(r"\.add\("), ".add(2 * "),
+    (re.compile(r"\.add\((?!!)"), ".add(2 * "),
     (re.compile(r" \*= "), " = "),
     (re.compile(r" \* [A-Za-z_]\w*(?:\[[^\[\]]*\])*(?!\w*\()"), ""),
 )
