@@ -5,11 +5,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help lessons book test test-slow test-hostile test-oracles test-models test-browser check format clean
+.PHONY: help lessons book figures test test-slow test-hostile test-oracles test-models test-browser check format \
+	clean
 
 help:
 	@echo "make lessons       runs every lesson and prints the verdicts"
-	@echo "make book          renders lessons, claims and kernels into build/book"
+	@echo "make book          a site of lessons, exercises, kernels and reference, without network: build/book"
+	@echo "make figures       every figure of the lessons with its caption, for slides: build/figures.zip"
 	@echo "make test          the test suite"
 	@echo "make test-slow     the tests that take minutes: whole lessons, mutation scores, every access checked"
 	@echo "make test-hostile  attacks: mutated files, failing disks, random command lines, graphs and signals (minutes)"
@@ -58,13 +60,18 @@ book: $(VENV)/.book
 	@$(BIN)/sphinx-build -W --keep-going -q -c docs build/book-source build/book
 	@echo "the book: build/book/index.html"
 
+figures: $(VENV)/.installed
+	@$(BIN)/minitransformer lessons --changed
+	@$(BIN)/python docs/figure_pages.py build/figures.zip
+
 # All cores: one process for each takes the next test; a test's own threads are few and short.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test: $(VENV)/.installed
 	@$(PYTEST)
 
-test-slow: $(VENV)/.installed
+# With the packages of the book, which run lessons as notebooks.
+test-slow: $(VENV)/.book
 	@$(PYTEST) -m slow
 
 # Seeded: the same attacks each time; MINITRANSFORMER_HOSTILE_SEED=N makes others.

@@ -10,6 +10,9 @@ from typing import Any
 from autograd.tensor import Tensor, inputs_before_results
 
 ROW, COLUMN, HEIGHT = 1.35, 2.1, 0.72
+INCHES = 0.54  # in the picture, for one unit of these
+TITLE: dict[str, Any] = {"size": 10, "weight": "bold"}
+DETAIL: dict[str, Any] = {"size": 8}
 COLOURS = {  # colour-blind safe (Okabe and Ito), light enough for black text
     "parameter": ("#fbe3c4", "#b86e00"),
     "input": ("#e7e7e7", "#6b6b6b"),
@@ -92,17 +95,17 @@ def _paint(tensors, places, bends, result, labels, path: Path) -> None:
     from matplotlib.figure import Figure  # not pyplot, which would meddle with the user's own windows
     from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-    # boxes as wide as their longest line; 0.115 units a letter of 10 points at this scale
     words = {id(t): _words(t, labels) for t in tensors}
-    wide = max(max(0.125 * len(title), 0.105 * len(detail)) for title, detail in words.values())
-    half = max(COLUMN * 0.44, wide / 2 + 0.1)
+    lines = [line for title, detail in words.values() for line in ((title, TITLE), (detail, DETAIL))]
+    half = max(COLUMN * 0.44, max(_width(text, font) for text, font in lines) / 2 + 0.12)
     column = 2 * half / 0.88
     columns = [x for x, _ in places.values()]
     rows = 1 + max(row for _, row in places.values())
-    width, height = (max(columns) - min(columns) + 1) * column, rows * ROW
+    left, right = (min(columns) - 0.55) * column, (max(columns) + 0.55) * column
+    bottom, top = -(rows - 1) * ROW - HEIGHT, HEIGHT
     with rc_context({"svg.fonttype": "none", "font.family": "sans-serif", "svg.hashsalt": "tape"}):
-        figure = Figure(figsize=(max(2.6, width * 0.72), max(1.6, height * 0.72)))
-        axes = figure.subplots()
+        figure = Figure(figsize=((right - left) * INCHES, (top - bottom) * INCHES))
+        axes = figure.add_axes((0, 0, 1, 1))
         for tensor in tensors:
             x, row = places[id(tensor)]
             kind = _kind(tensor, result)
@@ -114,8 +117,9 @@ def _paint(tensors, places, bends, result, labels, path: Path) -> None:
             )  # fmt: skip
             axes.add_patch(box)
             title, detail = words[id(tensor)]
-            axes.text(*centre, title, ha="center", va="bottom", fontsize=10, weight="bold", color="#1c1c1c", zorder=3)
-            axes.text(centre[0], centre[1] - 0.06, detail, ha="center", va="top", fontsize=8, color="#444444", zorder=3)
+            middle: dict[str, Any] = {"ha": "center", "zorder": 3, "parse_math": False}
+            axes.text(centre[0], centre[1], title, va="bottom", color="#1c1c1c", **middle, **TITLE)
+            axes.text(centre[0], centre[1] - 0.06, detail, va="top", color="#444444", **middle, **DETAIL)
             for parent in dict.fromkeys(_parents(tensor)):
                 way = [places[place] for place in (id(parent), *bends[id(parent), id(tensor)], id(tensor))]
                 axes.add_patch(
@@ -124,11 +128,20 @@ def _paint(tensors, places, bends, result, labels, path: Path) -> None:
                         color="#7a8b99", linewidth=1.1, zorder=1,
                     )
                 )  # fmt: skip
-        axes.set_xlim((min(columns) - 0.55) * column, (max(columns) + 0.55) * column)
-        axes.set_ylim(-(rows - 1) * ROW - HEIGHT, HEIGHT)
-        axes.set_aspect("equal")
+        axes.set_xlim(left, right)
+        axes.set_ylim(bottom, top)
         axes.axis("off")
         figure.savefig(path, dpi=160, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _width(text: str, font: dict[str, Any]) -> float:
+    """Of a line as matplotlib's own font sets it; that of whoever looks at an SVG is seldom wider."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    plain = text.replace("$", r"\$")  # a dollar, no formula
+    drawn = TextPath((0, 0), plain, prop=FontProperties(family="sans-serif", **font))
+    return drawn.get_extents().width / 72 / INCHES  # 72 points in an inch
 
 
 def _curve(points):

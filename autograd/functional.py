@@ -52,6 +52,11 @@ def rows(x):
     return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
 
 
+def no_rows(x):
+    """An empty batch: kernels want at least one row, so the shape is made by operators that take none."""
+    return x.size == 0 and x.ndim > 0 and x.shape[-1] > 0
+
+
 def shaped(x, shape):
     """Rows in the shape they came in."""
     return x.reshape(shape)
@@ -97,7 +102,10 @@ class Linear(Rule):
 
 def linear(x, weight, bias=None):
     """x weightᵀ + bias.   x (..., C); weight (F, C); bias (F) → (..., F)"""
-    return Linear.apply(*tensors(x, weight, bias))
+    x, weight, bias = tensors(x, weight, bias)
+    if no_rows(x):
+        return x @ weight.T if bias is None else x @ weight.T + bias
+    return Linear.apply(x, weight, bias)
 
 
 class Attention(Rule):
@@ -136,17 +144,27 @@ def attention(q, k, v, is_causal=False, key_lengths=None, dropout_p=0.0, *, scal
     return Attention.apply(q, k, v, mask, scale, dropout)
 
 
-def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):
+def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """PyTorch's signature for attention. With a mask of one's own it is computed step by step, and stores all weights.
 
-    attn_mask  broadcast to (B, H, T, S): booleans, True where a query sees a key, or numbers to add to the scores
+    attn_mask   broadcast to (B, H, T, S): booleans, True where a query sees a key, or numbers to add to the scores
+    enable_gqa  whether k and v may have fewer heads than q, as `attention` allows anyway
     A query that sees no key gives zeros."""
     if attn_mask is None:
         return attention(q, k, v, is_causal, dropout_p=dropout_p, scale=scale)
     if is_causal:
         raise ValueError("give attn_mask or is_causal, not both")
     q, k, v = tensors(q, k, v)
-    scores = q @ k.swapaxes(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    (B, H, T, D), (G, S) = q.shape, k.shape[1:3]
+    if H != G and (not enable_gqa or H % G):
+        raise ValueError(
+            f"{H} heads of queries, {G} of keys: G must divide H, and enable_gqa=True says that it is meant"
+        )
+
+    def by_group(x):  # heads of one group are more queries to the same keys
+        return x.reshape(B, G, H // G * T, x.shape[-1])
+
+    scores = (by_group(q) @ k.swapaxes(-1, -2)).reshape(B, H, T, S) * (D**-0.5 if scale is None else scale)
     if not isinstance(attn_mask, Tensor):
         attn_mask = q.backend.asarray(attn_mask)
     if attn_mask.dtype.kind == "b":
@@ -157,7 +175,7 @@ def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_caus
         seen = scores.array > -np.inf
     some = seen.any(axis=-1, keepdims=True)
     weights = where(some, softmax(where(some, scores, 0.0)), 0.0)
-    return dropout(weights, dropout_p) @ v
+    return (by_group(dropout(weights, dropout_p)) @ v).reshape(q.shape)
 
 
 class LayerNorm(Rule):
@@ -179,7 +197,8 @@ class LayerNorm(Rule):
 
 def layer_norm(x, weight, bias, eps=1e-5):
     """Each row of x brought to mean 0 and variance 1, then scaled and shifted.   x (..., C); weight, bias (C)"""
-    return LayerNorm.apply(*tensors(x, weight, bias), eps)
+    x, weight, bias = tensors(x, weight, bias)
+    return x * weight + bias if no_rows(x) else LayerNorm.apply(x, weight, bias, eps)
 
 
 class RMSNorm(Rule):
@@ -201,7 +220,8 @@ class RMSNorm(Rule):
 
 def rms_norm(x, weight, eps=1e-5):
     """Each row of x brought to mean square 1, then scaled.   x (..., C); weight (C)"""
-    return RMSNorm.apply(*tensors(x, weight), eps)
+    x, weight = tensors(x, weight)
+    return x * weight if no_rows(x) else RMSNorm.apply(x, weight, eps)
 
 
 class Rotary(Rule):
@@ -333,6 +353,8 @@ def _along(rule, x, axis):
     """Applies a rule for the last axis along any axis."""
     (x,) = tensors(x)
     axis = one_axis(axis, x.ndim)
+    if no_rows(x):
+        return x * 1
     return rule.apply(x) if axis == x.ndim - 1 else rule.apply(x.swapaxes(axis, -1)).swapaxes(axis, -1)
 
 

@@ -5,6 +5,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+FULL = 85  # a line of prose that is longer was broken only because it was full
 PLUMBING = "Plumbing: imports and helpers, which need not be read"
 
 
@@ -41,7 +42,7 @@ def page(source: str, record: dict[str, Any]) -> str:
             parts.append(cell.text)
             continue
         code = _fenced(cell.text, "{code-block} python")
-        parts.append(_folded(PLUMBING, [code]) if cell.plumbing else code)
+        parts.append(folded(PLUMBING, [code]) if cell.plumbing else code)
         claims = [claim for claim in record["claims"] if cell.first <= claim["line"] <= cell.last]
         tried = {claim["line"] for claim in claims}  # what a trial prints is told by its box
         output = [(line, part) for line, part in record["output"] if cell.first <= line <= cell.last]
@@ -72,8 +73,8 @@ def verdict(claim: dict[str, Any]) -> str:
             body.append(_figure(event["figure"], event["caption"]))
     checks = [f"- {plain(text)}" for text in claim["checks"]]
     controls = [f"- **{plain(c['control'])}** ({plain(c['what'])}): {plain(c['by'])}" for c in claim["controls"]]
-    body.append(_folded(f"Checks that held: {len(checks)}", checks))
-    body.append(_folded(f"Broken engines caught: {caught} of {len(controls)}, and the check that failed", controls))
+    body.append(folded(f"Checks that held: {len(checks)}", checks))
+    body.append(folded(f"Broken engines caught: {caught} of {len(controls)}, and the check that failed", controls))
     box = ["::::::{admonition} " + f"{claim['claim']}: {claim['verdict']}", f":class: verdict {claim['verdict']}", ""]
     return f"(claim-{claim['claim']})=\n" + "\n".join(box) + "\n" + "\n\n".join(body) + "\n::::::"
 
@@ -83,7 +84,22 @@ def plain(text: str) -> str:
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
 
 
-def _folded(summary: str, items: list[str]) -> str:
+def unwrapped(text: str) -> str:
+    """Prose of a docstring with each paragraph in one line: a browser breaks it where it must. Lines that are indented,
+    in columns, or end early on purpose, stay."""
+    lines: list[str] = []
+    before = ""
+    for line in text.splitlines():
+        in_columns = line.startswith(" ") or before.startswith(" ") or re.search(r"^\S+(?: \S+)? {2,}\S", line)
+        if len(before) > FULL and line.strip() and not in_columns:
+            lines[-1] += " " + line
+        else:
+            lines.append(line)
+        before = line
+    return "\n".join(lines)
+
+
+def folded(summary: str, items: list[str]) -> str:
     return f"<details><summary>{summary}</summary>\n\n" + "\n".join(items) + "\n\n</details>"
 
 

@@ -18,6 +18,8 @@ html_show_sourcelink = False
 html_copy_source = False
 html_use_index = False
 html_show_copyright = False
+html_show_search_summary = False  # they are fetched page by page, which a browser refuses for files on the disk
+exclude_patterns = ["extra"]
 html_theme_options = {"navigation_with_keys": True}
 pygments_style, pygments_dark_style = "friendly", "native"
 
@@ -31,5 +33,10 @@ def _copy_mathjax(app, error):
         Path(app.outdir, "_static", mathjax_path).write_bytes(_mathjax.read_bytes())
 
 
+def _add_notebooks(app):
+    app.config.html_extra_path = [str(Path(app.srcdir, "extra"))]  # notebooks, below the book's own address
+
+
 def setup(app):
+    app.connect("builder-inited", _add_notebooks)
     app.connect("build-finished", _copy_mathjax)

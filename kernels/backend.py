@@ -18,6 +18,7 @@ from kernels.contract import CONTRACT, Kernel
 from kernels.errors import BackendError
 
 DEFAULT = "numba"
+VARIABLE = "MINITRANSFORMER_BACKEND"  # of the environment: another default
 FOLDERS = {
     "numpy": "kernels.reference",
     "numba": "kernels.cpu",
@@ -145,7 +146,8 @@ _current: ContextVar[Backend | None] = ContextVar("the backend in use", default=
 
 
 class use(AbstractContextManager):  # noqa: N801 - reads as a verb: kernels.use("numba")
-    """Sets the backend from here on; as a context manager, sets the former one again at the end.
+    """Sets the backend from here on; as a context manager, sets the former one again at the end. What is made from now
+    on belongs to it. Tensors and models that exist stay where they are, and compute there: model.to(name) moves them.
 
     It holds in this thread and this asyncio task, and in tasks that start from here. A new thread begins with the
     default, as it does with `no_grad`; `contextvars.copy_context().run` hands the choice on."""
@@ -169,7 +171,13 @@ def current() -> Backend:
 
 @cache
 def _default() -> Backend:
-    return backend(os.environ.get("MINITRANSFORMER_BACKEND", DEFAULT))
+    chosen = os.environ.get(VARIABLE)
+    if not chosen:
+        return backend(DEFAULT)
+    try:
+        return backend(chosen)
+    except BackendError as error:
+        raise BackendError(f"{VARIABLE}={chosen} in the environment: {error}") from None
 
 
 def backend_of(array: object) -> Backend:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import autograd.functional as F
 from autograd import Tensor
+from minitransformer.attention_weights import attention_weights
 from minitransformer.config import GATED, Config
 from minitransformer.module import Init, Module
 
@@ -118,6 +119,8 @@ class MultiheadAttention(Module):
 
     rotary_base  queries and keys are turned by their positions before they meet; None: they are not"""
 
+    watched: list[Any] | None = None  # where somebody wants to see the weights: see Model.attention
+
     def __init__(
         self,
         embed_dim: int,
@@ -174,6 +177,8 @@ class MultiheadAttention(Module):
                 cache.memory = k, v
         if self.dropout.active:
             options.update(dropout_p=self.dropout.p, seed=self.dropout.seeds.next())
+        if self.watched is not None:
+            self.watched.append(attention_weights(q, k, **options))
         heads = F.attention(q, k, v, **options)
         return self.out_proj(heads.transpose(0, 2, 1, 3).reshape(x.shape))
 

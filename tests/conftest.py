@@ -34,7 +34,7 @@ def pytest_configure(config):
 def pytest_report_header(config):
     """Which GPU the tests run on, where they do."""
     folders = [kernels.backend(name).folder for name in config.getoption("--backend") or kernels.available()]
-    return [f"GPU: {folder.device()}" for folder in folders if hasattr(folder, "device")]
+    return [f"GPU: {folder.device()}" for folder in folders if callable(getattr(folder, "device", None))]
 
 
 def pytest_generate_tests(metafunc):

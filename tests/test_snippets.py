@@ -39,7 +39,7 @@ def test_training_in_fourteen_lines(tmp_path, capsys):
 
 
 def test_the_readme_shows_the_same_fourteen_lines():
-    assert snippets(ROOT / "README.md")[0].code == snippets(ROOT / TRAINING)[0].code
+    assert snippets(ROOT / TRAINING)[0].code in [snippet.code for snippet in snippets(ROOT / "README.md")]
 
 
 def page(folder, text):

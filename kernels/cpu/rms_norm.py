@@ -1,6 +1,6 @@
 """RMS norm over the last axis of x (N, C). One task a row; forward reads x once from memory (the second sweep finds the
-row in the cache) and writes y once. Backward reads dy and x, writes dx, and adds dweight up in partial sums of few rows.
-How long sums keep their digits: sums.py."""
+row in the cache) and writes y once. Backward reads dy and x, writes dx, and adds dweight up in partial sums of few
+rows. How long sums keep their digits: sums.py."""
 
 import numpy as np
 from numba import prange

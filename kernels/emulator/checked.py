@@ -19,7 +19,7 @@ import numpy as np
 from kernels.cuda.launcher import Launch
 from kernels.emulator import device
 from kernels.emulator.memory import piece_with, pieces_of
-from kernels.emulator.symbols import shared_variables
+from kernels.emulator.symbols import line_of, shared_variables
 
 GAP = 4096  # bytes between two arrays that belong to nobody
 ALIGNMENT = 512  # of arrays on a GPU
@@ -45,7 +45,7 @@ class _Counters(ctypes.Structure):
         for name in (
             "global_loads", "global_stores", "load_lines", "load_lines_ideal", "store_lines", "store_lines_ideal",
             "shared_loads", "shared_stores", "shared_waves", "shared_waves_ideal",
-            "atomics", "barriers", "warp_barriers", "shuffles",
+            "atomics", "barriers", "warp_barriers", "shuffles", "uncoalesced_code", "conflicting_code",
         )
     ]  # fmt: skip
 
@@ -70,6 +70,8 @@ class Counters:
     barriers: int = 0  # by blocks
     warp_barriers: int = 0  # by warps
     shuffles: int = 0  # by warps
+    uncoalesced_code: int = 0  # addresses of the instructions that waste the most lines,
+    conflicting_code: int = 0  # and the most turns of the banks
 
     @property
     def lines(self) -> int:
@@ -86,8 +88,22 @@ class Counters:
         """Turns of shared memory beyond those that conflict-free accesses would take."""
         return self.shared_waves - self.shared_waves_ideal
 
+    @property
+    def uncoalesced_at(self) -> str:
+        """The source line that touches the most lines of memory without need; "" if none does."""
+        return line_of(self.uncoalesced_code) if self.uncoalesced_code else ""
+
+    @property
+    def conflicts_at(self) -> str:
+        """The source line with the most bank conflicts; "" if there are none."""
+        return line_of(self.conflicting_code) if self.conflicting_code else ""
+
     def __add__(self, other: "Counters") -> "Counters":
-        sums = {name: value + getattr(other, name) for name, value in vars(self).items() if name != "kernel"}
+        sums = {
+            name: value or getattr(other, name) if name.endswith("_code") else value + getattr(other, name)
+            for name, value in vars(self).items()
+            if name != "kernel"
+        }
         return Counters(kernel=self.kernel, **sums)
 
 

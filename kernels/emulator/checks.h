@@ -19,6 +19,7 @@ struct Counters {
     long long shared_loads, shared_stores;              // accesses of threads
     long long shared_waves, shared_waves_ideal;         // turns that the 32 banks need; more than ideal are conflicts
     long long atomics, barriers, warp_barriers, shuffles;  // atomics of threads, barriers of blocks, the rest of warps
+    long long uncoalesced_code, conflicting_code;  // the instructions that waste the most lines and turns; 0: none does
 };
 
 }  // namespace emulator

@@ -28,8 +28,15 @@ class Traffic {
         std::unordered_map<unsigned long long, Group> open;
     };
 
+    struct Waste {  // of one instruction: lines and turns beyond what the same bytes need
+        unsigned long long code;
+        long long lines, waves;
+    };
+
     Counters* counters;
     std::unordered_map<unsigned long long, unsigned> instructions;
+    std::vector<Waste> wasted;  // per instruction
+    long long most_lines, most_waves;
     std::vector<std::vector<Visits>> visits;  // per thread and instruction
     std::vector<Warp> warps;
 
@@ -66,10 +73,22 @@ class Traffic {
         }
     }
 
-    void count(const Group& group) {
-        if (group.shared) count_waves(group, counters->shared_waves, counters->shared_waves_ideal);
-        else if (group.writes) count_lines(group, counters->store_lines, counters->store_lines_ideal);
-        else count_lines(group, counters->load_lines, counters->load_lines_ideal);
+    void count(const Group& group, unsigned instruction) {
+        Waste& waste = wasted[instruction];
+        long long actual = 0, ideal = 0;
+        if (group.shared) {
+            count_waves(group, actual, ideal);
+            counters->shared_waves += actual;
+            counters->shared_waves_ideal += ideal;
+            waste.waves += actual - ideal;
+            if (waste.waves > most_waves) most_waves = waste.waves, counters->conflicting_code = waste.code;
+            return;
+        }
+        count_lines(group, actual, ideal);
+        (group.writes ? counters->store_lines : counters->load_lines) += actual;
+        (group.writes ? counters->store_lines_ideal : counters->load_lines_ideal) += ideal;
+        waste.lines += actual - ideal;
+        if (waste.lines > most_lines) most_lines = waste.lines, counters->uncoalesced_code = waste.code;
     }
 
 public:
@@ -77,10 +96,13 @@ public:
         counters = into;
         visits.assign(threads, {});
         warps.assign(threads / 32, {});
+        for (Waste& waste : wasted) waste.lines = waste.waves = 0;
+        most_lines = most_waves = 0;
     }
 
     void add(unsigned thread, unsigned long long code, unsigned long long address, int size, bool writes, bool shared) {
         const unsigned instruction = instructions.emplace(code, instructions.size()).first->second;
+        if (wasted.size() <= instruction) wasted.push_back({code, 0, 0});
         std::vector<Visits>& mine = visits[thread];
         Warp& warp = warps[thread / 32];
         if (mine.size() <= instruction) mine.resize(instruction + 1, {~0u, 0});
@@ -91,13 +113,13 @@ public:
         group.address[thread % 32] = address;
         group.lanes |= 1u << thread % 32;
         if (group.lanes == ~0u) {
-            count(group);
+            count(group, instruction);
             warp.open.erase(key);
         }
     }
 
     void settle_warp(unsigned warp) {
-        for (auto& [key, group] : warps[warp].open) count(group);
+        for (auto& [key, group] : warps[warp].open) count(group, key >> 32);
         warps[warp].open.clear();
         warps[warp].epoch++;
     }

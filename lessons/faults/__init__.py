@@ -78,6 +78,24 @@ from lessons.faults.models import (
     unscaled_words,
     updates_lost,
 )
+from lessons.faults.modern_parts import (
+    cache_for_every_head,
+    gate_is_up,
+    gate_with_bias,
+    groups_dealt_out,
+    keys_written_out,
+    layout_ignored,
+    norm_always_after,
+    rms_of_the_sum,
+    rms_takes_the_mean_off,
+    rms_without_root,
+    rotary_added,
+    rotary_off,
+    rotary_squared,
+    rows_left_alone,
+    rows_of_one_head,
+    way_around_lost,
+)
 from lessons.faults.positions import (
     encoding_appended,
     encoding_multiplied,

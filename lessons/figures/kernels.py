@@ -1,78 +1,101 @@
-"""The figures of lesson 8: the roof over kernels, the memory of attention and head, and a race."""
+"""The figures of lesson 8: how many last digits the tiers differ by, operations per byte, and the roof over kernels."""
+
+import itertools
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.text import Text
 
 from lessons.harness import style
 
-BELOW, ABOVE, BESIDE = (
-    {"xytext": (0, -8), "ha": "center", "va": "top"},
-    {"xytext": (0, 7), "ha": "center", "va": "bottom"},
-    {"xytext": (8, 0), "ha": "left", "va": "center"},
-)
-LABELS = {  # where a label beside its point would meet another
-    "attention": BELOW,
-    "attention_backward": ABOVE,
-    "linear_cross_entropy": BELOW,
-    "softmax": BELOW,
-}
+
+def last_digits(steps):
+    """steps: tier → for each number, how many neighbouring float64 numbers it is away from NumPy's"""
+    figure, axes = plt.subplots(figsize=(7.2, 3.6))
+    most = max(int(away.max()) for away in steps.values())
+    width = 0.8 / len(steps)
+    for place, ((tier, away), colour) in enumerate(zip(steps.items(), style.COLOURS, strict=False)):
+        shares = [100 * np.mean(away == n) for n in range(most + 1)]
+        middle = np.arange(most + 1) + (place - (len(steps) - 1) / 2) * width
+        bars = axes.bar(middle, shares, 0.9 * width, color=colour, hatch=("", "///", "..")[place % 3], label=tier)
+        axes.bar_label(bars, [f"{share:.0f} %" if share >= 0.5 else "" for share in shares], padding=2, fontsize=9)
+    count = next(iter(steps.values())).size
+    axes.set(xlabel="distance from NumPy's number, in steps of the last binary digit", ylabel="per cent of the numbers")
+    axes.set(title=f"The same softmax on other tiers: {count:,} numbers", xticks=range(most + 1))
+    axes.legend(title="compared with NumPy")
+    return figure
+
+
+def intensity(lengths, steps, fused, limit):
+    """steps, fused: operations per byte at each length; limit: what the first cannot pass"""
+    figure, axes = plt.subplots()
+    axes.loglog(lengths, fused, color=style.BLUE, ls="-", marker="o", label="in one kernel")
+    axes.loglog(lengths, steps, color=style.RED, ls="--", marker="s", label="step by step")
+    axes.axhline(limit, color=style.GREY, ls=":", lw=1.2)
+    axes.text(lengths[-1], limit * 1.08, f"limit of step by step: {limit:.1f}", **_note("right", "bottom"))
+    axes.set(xlabel="length of the text, T", ylabel="operations per byte of memory")
+    axes.set(title="How much attention makes of each byte (one head of width 64)")
+    axes.set(xticks=lengths, xticklabels=[f"{T:,}" for T in lengths])
+    axes.minorticks_off()
+    axes.set_yticks([5, 10, 20, 50, 100], ["5", "10", "20", "50", "100"])
+    axes.legend()
+    return figure
 
 
 def roof(points, peak, speed, machine):
     """points: name, operations per byte, GFLOPS, milliseconds; peak in GFLOPS; speed of memory in GB/s"""
-    figure, axes = plt.subplots(figsize=(7.8, 4.8))
-    x = np.logspace(-1.3, 3.7, 200)
-    axes.loglog(x, np.minimum(peak, x * speed), color=style.GREY, ls="-")
-    axes.text(peak / speed, peak * 1.15, f"products: {peak:.0f} GFLOPS", fontsize=9, color=style.GREY)
-    axes.text(x[45], x[50] * speed, f"memory: {speed:.0f} GB/s", fontsize=9, color=style.GREY, ha="right")
-    for name, intensity, gflops, _ in points:
-        colour, mark = (style.BLUE, "o") if name.startswith(("linear", "attention")) else (style.ORANGE, "s")
-        axes.plot(intensity, gflops, mark, color=style.RED if "steps" in name else colour, ms=7)
-        side, label = LABELS.get(name, BESIDE), name.replace("_", " ")
-        axes.annotate(label, (intensity, gflops), textcoords="offset points", fontsize=8.5, **side)
-    axes.set(xlabel="operations per byte of memory", ylabel="GFLOPS", title=f"The roof ({machine})")
-    axes.set_ylim(min(p.gflops for p in points) / 2, peak * 1.8)
+    figure, axes = plt.subplots(figsize=(8, 5.2))
+    corner, left, right = peak / speed, 0.03, 4000
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set(xlim=(left, right), ylim=(min(p.gflops for p in points) / 2.5, peak * 1.8))
+    x = np.array([left, corner, right])
+    axes.plot(x, np.minimum(peak, x * speed), color=style.GREY, ls="-")
+    axes.axvline(corner, color=style.GREY, ls=":", lw=1)
+    axes.text(right, peak * 1.1, f"no faster than {peak:.0f} billion operations a second", **_note("right", "bottom"))
+    low = axes.get_ylim()[0] * 1.15
+    axes.text(corner / 1.15, low, "memory is\nthe limit", **_note("right", "bottom"))
+    axes.text(corner * 1.15, low, "arithmetic is\nthe limit", **_note("left", "bottom"))
+    axes.text(corner / 2, peak / 1.8, f"no faster than {speed:.0f} GB a second", **_note("right", "bottom"))
+    kinds = {"products of matrices": (style.BLUE, "o"), "a few operations a number": (style.ORANGE, "s")}
+    for kind, (colour, mark) in kinds.items():
+        axes.plot([], [], mark, color=colour, ms=8, label=kind)
+    for name, operations, gflops, _ in points:
+        product = name.startswith(("linear", "attention", "head"))
+        colour, mark = kinds["products of matrices" if product else "a few operations a number"]
+        axes.plot(operations, gflops, mark, color=style.RED if "step" in name else colour, ms=8)
+    axes.set(xlabel="operations per byte that has to come from memory or go there")
+    axes.set(ylabel="billion operations a second", title=f"What limits each kernel of a training step\n({machine})")
+    axes.legend(loc="lower right")
+    line = np.geomspace(left, right, 300)
+    _label(figure, axes, [p[:3] for p in points], [*zip(line, np.minimum(peak, line * speed), strict=True)])
     return figure
 
 
-def memory(lengths, naive, tiled, predicted):
-    """Bytes at their peak, one number a length"""
-    figure, axes = plt.subplots()
-    axes.loglog(lengths, np.array(naive) / 1e6, color=style.RED, ls="--", marker="s", label="step by step")
-    axes.loglog(lengths, np.array(predicted) / 1e6, color=style.GREY, ls="-", lw=1.2, label="predicted")
-    axes.loglog(lengths, np.array(tiled) / 1e6, color=style.BLUE, ls="none", marker="o", label="in tiles, measured")
-    square = 4 * np.array(lengths) ** 2 / 1e6
-    axes.loglog(lengths, square, color=style.GREY, ls=":", label="one square of scores, 4 T²")
-    axes.set(xlabel="length T", ylabel="megabytes of arrays", title="Attention, forward and backward, one head of 64")
-    axes.set(xticks=lengths, xticklabels=[f"{T:,}" for T in lengths])
-    axes.minorticks_off()
-    axes.legend()
-    return figure
+def _note(across, up):
+    return {"fontsize": 9.5, "color": style.GREY, "ha": across, "va": up}
 
 
-def head(sizes, fused, whole, predicted, V):
-    """Bytes at their peak, one number for each number of positions; V words"""
-    figure, axes = plt.subplots()
-    axes.plot(sizes, np.array(whole) / 1e6, color=style.RED, ls="--", marker="s", label="linear, then cross-entropy")
-    axes.plot(sizes, 4 * V * np.array(sizes) / 1e6, color=style.GREY, ls=":", label="the logits alone, 4 N V")
-    axes.plot(sizes, np.array(predicted) / 1e6, color=style.GREY, ls="-", lw=1.2, label="fused, predicted")
-    axes.plot(sizes, np.array(fused) / 1e6, color=style.BLUE, ls="none", marker="o", label="fused, measured")
-    axes.set(xlabel="positions N", ylabel="megabytes of arrays", title=f"Head and loss, {V:,} words, with gradients")
-    axes.set(xticks=sizes, xticklabels=[f"{N:,}" for N in sizes], ylim=(0, None))
-    axes.legend()
-    return figure
-
-
-def race(right, unlucky):
-    """The numbers (64) that 64 threads should write, and those of a run without the barrier"""
-    figure, axes = plt.subplots()
-    wrong = np.flatnonzero(unlucky != right)
-    axes.plot(range(64), right, color=style.BLUE, ls="-", marker=".", label="right; also without the barrier, in order")
-    label = f"without the barrier, shuffled: {len(wrong)} of 64 wrong"
-    axes.plot(wrong, unlucky[wrong], color=style.RED, ls="none", marker="x", ms=8, mew=2, label=label)
-    axes.vlines(wrong, right[wrong], unlucky[wrong], color=style.RED, lw=1)
-    axes.set(
-        xlabel="thread", ylabel="its number", title="One missing barrier, two orders of the threads", ylim=(0, 130)
-    )
-    axes.legend(loc="upper left")
-    return figure
+def _label(figure, axes, places, line):
+    """Writes a name near each point, where it meets no point, no other text and not the line; a thin stroke leads to it
+    where that is some way off."""
+    figure.canvas.draw()
+    renderer = figure.canvas.get_renderer()
+    dots = axes.transData.transform([*((x, y) for _, x, y in places), *line])
+    taken = [text.get_window_extent() for text in axes.texts]
+    directions = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)]
+    for name, x, y in places:
+        for far, (right, up) in itertools.product((10, 22, 36, 52), directions):
+            across, along = ("right", "center", "left")[right + 1], ("top", "center", "bottom")[up + 1]
+            stroke = {"arrowstyle": "-", "color": style.GREY, "lw": 0.7} if far > 10 else None
+            options = {"textcoords": "offset points", "ha": across, "va": along, "fontsize": 9.5, "arrowprops": stroke}
+            text = axes.annotate(name, (x, y), (far * right, far * up), **options)
+            text.update_positions(renderer)
+            box = Text.get_window_extent(text)  # of the words alone, without their stroke
+            inside = axes.bbox.x0 < box.x0 and box.x1 < axes.bbox.x1 and axes.bbox.y0 < box.y0 and box.y1 < axes.bbox.y1
+            if inside and not any(map(box.overlaps, taken)) and not any(box.contains(*dot) for dot in dots):
+                break
+            text.remove()
+        else:
+            axes.add_artist(text)  # a crowd: better upon another than nowhere
+        taken.append(box)

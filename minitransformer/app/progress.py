@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import shutil
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TextIO, TypeVar
 
@@ -135,6 +138,32 @@ def counted(items: Sequence[T], what: str, stream: TextIO | None = None) -> Iter
             print(f"{what}: {number:,} of {len(items):,}", file=stream, flush=True)
             following = time.monotonic() + 5
         yield item
+
+
+@contextmanager
+def clocked(what: str, stream: TextIO | None = None) -> Iterator[None]:
+    """For work that cannot be counted. Whoever waits longer than PATIENCE is shown the seconds that have gone by, by a
+    thread: the work must let others run (as sentencepiece does)."""
+    stream = forgiving(stream)
+    live, done, start = stream.isatty(), threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        wait = PATIENCE
+        while not done.wait(wait):
+            text = f"{what}: {duration(time.monotonic() - start)}"
+            room = shutil.get_terminal_size().columns - 1  # a line that wraps could not be rewritten
+            print(f"\r\033[K{text[:room]}" if live else text, end="" if live else "\n", file=stream, flush=True)
+            wait = 1 if live else 5
+
+    clock = threading.Thread(target=tell, daemon=True)
+    clock.start()
+    try:
+        yield
+    finally:
+        done.set()
+        clock.join()
+        if live and time.monotonic() - start >= PATIENCE:
+            print("\r\033[K", end="", file=stream, flush=True)
 
 
 class Pace:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from autograd import Tensor
+from autograd import Tensor, no_grad
 from minitransformer.config import Config, field_named, names_of
-from minitransformer.layers import Embedding, norm
+from minitransformer.layers import Embedding, MultiheadAttention, norm
 from minitransformer.models.inputs import row_lengths
 from minitransformer.module import Init, Module
 from minitransformer.positions import Positions
@@ -36,6 +36,28 @@ class Model(Module):
     def settings(self) -> dict[str, Any]:
         """What its constructor was given or took for granted, by name, ready for JSON."""
         return self.config.settings(self.kind)
+
+    def attention(self, *inputs: Any, **options: Any) -> dict[str, np.ndarray]:
+        """How much each word looks at each other: name of the attention layer → weights (B, H, T, S), rows of sum 1.
+        The inputs are those of the model."""
+        layers = {name: part for name, part in self.named_modules() if isinstance(part, MultiheadAttention)}
+        training = self.training
+        try:
+            for layer in layers.values():
+                layer.watched = []
+            with no_grad():
+                self.eval()(*inputs, **options)
+            return {name: layer.watched[0] for name, layer in layers.items() if layer.watched}
+        finally:
+            self.train(training)
+            for layer in layers.values():
+                layer.watched = None
+
+    def generate(self, ids: Any, lengths: Any = None, **options: Any) -> list[list[int]]:
+        """New words for each row of a language model or translator. Options: minitransformer.decoding.stream."""
+        from minitransformer.decoding import generate  # which knows the models
+
+        return generate(self, ids, lengths, **options)  # type: ignore[arg-type]  # others are refused there
 
     def rng_state(self) -> dict[str, int]:
         """Where the sequence of dropout masks stands."""

@@ -248,3 +248,22 @@ def test_to_the_power_of_zero(backend):
     x = leaf([0.0, 2.0])
     (x**0).sum().backward()
     assert x.grad.numpy().tolist() == [0, 0]
+
+
+def test_an_empty_batch_passes_through(backend):
+    """As in PyTorch: no rows in, no rows out, and gradients of zeros for the weights."""
+    x, gain = (Tensor(np.ones(shape), requires_grad=True) for shape in ((0, 2, 3), (3,)))
+    weight, bias = (Tensor(np.ones(shape), requires_grad=True) for shape in ((4, 3), (4,)))
+    results = {
+        "linear": (F.linear(x, weight, bias), (0, 2, 4)),
+        "layer_norm": (F.layer_norm(x, gain, gain), (0, 2, 3)),
+        "rms_norm": (F.rms_norm(x, gain), (0, 2, 3)),
+        "softmax": (F.softmax(x), (0, 2, 3)),
+        "log_softmax": (F.log_softmax(x, axis=1), (0, 2, 3)),
+    }
+    for name, (result, shape) in results.items():
+        assert result.shape == shape, name
+        result.sum().backward()
+    assert x.grad.shape == x.shape
+    for leaf_ in (weight, bias, gain):
+        assert not leaf_.grad.numpy().any()

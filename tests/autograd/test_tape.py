@@ -4,6 +4,9 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
 
 import autograd.functional as F
 from autograd import AutogradError, Tensor, tape
@@ -79,6 +82,22 @@ def test_drawing(rng, tmp_path):
         assert word in text
     png = draw(result, tmp_path / "tape.png")
     assert png.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and png.stat().st_size > 5000
+
+
+@pytest.mark.parametrize("name", ["b", "a prediction of many words", "WWWWWWWWWWWWWWWWWWWW", "iiiiiiii", r"a $\frac$"])
+def test_every_text_is_inside_its_box(rng, tmp_path, monkeypatch, name):
+    """As matplotlib lays them out; "parameter, number" alone is wider than the narrowest box."""
+    figures, savefig = [], Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (figures.append(self), savefig(self, *a, **k)))
+    w, b = Tensor(2.0, requires_grad=True), Tensor(1.0, requires_grad=True)
+    draw((w * 3.0 + b).tanh(), tmp_path / "tape.png", names={name: b, "w": w})
+    (figure,) = figures
+    renderer, axes = FigureCanvasAgg(figure).get_renderer(), figure.axes[0]
+    boxes = [patch.get_window_extent(renderer) for patch in axes.patches if isinstance(patch, FancyBboxPatch)]
+    assert len(axes.texts) == 2 * len(boxes) == 12
+    for number, text in enumerate(axes.texts):
+        inner, outer = text.get_window_extent(renderer), boxes[number // 2]
+        assert outer.x0 < inner.x0 and inner.x1 < outer.x1 and outer.y0 < inner.y0 and inner.y1 < outer.y1, text
 
 
 def test_drawing_mistakes(rng, tmp_path):

@@ -137,3 +137,14 @@ def test_attention_without_a_mask_is_the_fused_one(backend):
     assert ours.node.name == "Attention"
     with pytest.raises(ValueError, match="not both"):
         F.scaled_dot_product_attention(q, k, v, attn_mask=np.ones((5, 5), bool), is_causal=True)
+
+
+def test_a_mask_of_ones_own_with_shared_keys(rng):
+    """Four heads on two: what attention gives with the same mask; and PyTorch wants enable_gqa to be said."""
+    q, (k, v) = rng.standard_normal((2, 4, 5, 3)), rng.standard_normal((2, 2, 2, 5, 3))
+    mask = np.tril(np.ones((5, 5), bool))
+    ours = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+    # five weighted values each, the softmax taken in two ways
+    np.testing.assert_allclose(ours.numpy(), F.attention(q, k, v, is_causal=True).numpy(), rtol=0, atol=1e-14)
+    with pytest.raises(ValueError, match="4 heads of queries, 2 of keys.*enable_gqa=True"):
+        F.scaled_dot_product_attention(q, k, v, attn_mask=mask)

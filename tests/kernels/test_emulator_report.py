@@ -143,3 +143,14 @@ def test_arrays_that_share_memory_go_on_sharing_it():
     # the C library's exp and NumPy's, which depends on the processor, are each within one unit in the last place
     np.testing.assert_array_max_ulp(memory[:32], expected[:32], maxulp=2)
     assert np.array_equal(memory[32:], expected[32:])
+
+
+def test_the_line_that_wastes_the_most_is_named(counted):
+    """`y[i] = x[i * stride]` stands in line 5 of the file above, the read of a column of the tile in line 11."""
+    x, y = np.zeros(64 * 8, np.float32), np.zeros(64, np.float32)
+    assert counted("strided", (y, x, 8), "float32", block=64).uncoalesced_at == "traffic.cu:5"
+    assert counted("strided", (y, x, 1), "float32", block=64).uncoalesced_at == ""
+    square = np.zeros((32, 32), np.float32)
+    assert counted("transpose", (square.copy(), square), "float32").conflicts_at == "traffic.cu:11"
+    padded = counted("transpose", (square.copy(), square), "float32", width=33)
+    assert padded.conflicts_at == "" and (padded + padded).conflicts_at == ""

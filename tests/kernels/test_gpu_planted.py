@@ -72,7 +72,7 @@ def test_every_text_is_still_there(change):
     planted((GPU / change[0]).read_text(encoding="utf-8"), *change[2:])
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_every_planted_mistake_is_found():
     import kernels
 

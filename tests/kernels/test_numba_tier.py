@@ -230,6 +230,18 @@ def test_attention_across_tiles(rng, T, S, H):
         np.testing.assert_allclose(ours, reference, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("interleaved", [True, False])
+def test_rotary_leaves_heads_where_the_projection_put_them(rng, interleaved):
+    """Queries and keys are parts of one product (B, T, heads, D): turned, they lie in memory in the same order, without
+    the gaps, so that attention and the product after it need no copy."""
+    packed = rng.standard_normal((2, 7, 6 + 2 + 2, 4))
+    q = packed[:, :, :6].transpose(0, 2, 1, 3)
+    turned = kernels.backend("numba").rotary(q, np.arange(7)[None], 100.0, interleaved)
+    assert turned.transpose(0, 2, 1, 3).flags.c_contiguous
+    expected = kernels.backend("numpy").rotary(q, np.arange(7)[None], 100.0, interleaved)
+    np.testing.assert_allclose(turned, expected, rtol=0, atol=1e-14)  # two products and a sum of numbers below 5
+
+
 @pytest.mark.parametrize("V", [1, 127, 129, 1000, 3001, 40_000])
 def test_every_layout_of_the_vocabulary(rng, V):
     """One block, few blocks, many blocks a task: all words are covered once."""

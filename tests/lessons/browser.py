@@ -90,6 +90,19 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+def opened_as_file(file: Path, query: str, scratch: Path) -> tuple[str, list[str]]:
+    """A page as a browser shows it that opens it from the disk, without a server; and what the browser logged."""
+    command = [*_command(scratch), "--virtual-time-budget=20000", "--dump-dom", f"{file.resolve().as_uri()}{query}"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return result.stdout, re.findall(r".*:CONSOLE[(:].*", result.stderr)
+
+
+def _command(scratch: Path) -> list[str]:
+    command = [chromium() or "", "--headless", "--disable-gpu", "--enable-logging=stderr"]
+    command += [f"--user-data-dir={scratch / 'profile'}", "--no-first-run", "--disable-dev-shm-usage"]
+    return command + (["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else [])
+
+
 def inspect(folder: Path, pages: list[str], scratch: Path, patience: float = 900) -> tuple[list[dict], list[str]]:
     """What was found on each page at each width, and what the browser logged meanwhile."""
     handler = functools.partial(_Handler, directory=str(folder))
@@ -98,9 +111,7 @@ def inspect(folder: Path, pages: list[str], scratch: Path, patience: float = 900
         server.inspector = INSPECTOR.replace("PAGES", listed).replace("WIDTHS", json.dumps(WIDTHS))
         server.found, server.done = [], threading.Event()
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        command = [chromium(), "--headless", "--disable-gpu", "--enable-logging=stderr", "--remote-debugging-port=0"]
-        command += [f"--user-data-dir={scratch / 'profile'}", "--no-first-run", "--disable-dev-shm-usage"]
-        command += ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+        command = [*_command(scratch), "--remote-debugging-port=0"]
         log = scratch / "chromium.log"
         with log.open("w") as stderr:
             url = f"http://127.0.0.1:{server.server_port}/__inspect.html"

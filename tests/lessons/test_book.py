@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 
 import browser
@@ -110,9 +111,12 @@ def test_a_failing_claim_stops_the_book(tmp_path, monkeypatch, capsys, changes):
     options = {"backend": "numpy", "full": False, "data": None}
     about = options | {"script": str(script), "key": claims.sources_key(script, **options)}
     claims.write_json(claims.FOLDER / "01_sky.json", a_record() | about)
+    (claims.FOLDER / "01_sky.png").write_bytes(b"picture")
+    for slow in (pages.exercise_pages, pages.api_pages):  # they have tests of their own
+        monkeypatch.setattr(slow, "pages", dict)
     assert pages.main(tmp_path / "source") == 0
     assert "[sky](#claim-sky)" in (tmp_path / "source" / "claims.md").read_text()
-    assert "This tier has no file of that name." in (tmp_path / "source" / "kernels" / "softmax.md").read_text()
+    assert "This tier has nothing of its own here." in (tmp_path / "source" / "kernels" / "softmax.md").read_text()
     script.write_text(SOURCE + "# a word more\n")
     assert pages.main(tmp_path / "source") == 1
     assert "sources have changed since these lessons ran: 01_sky" in capsys.readouterr().err
@@ -142,6 +146,18 @@ def test_every_page_of_the_book(tmp_path):
     formulas, images = (sum(one[what] for one in found if one["width"] == 390) for what in ("formulas", "images"))
     print(f"{len(pages)} pages, {formulas} formulas, {images} figures")
     assert formulas and images, "a book without formulas and figures was not looked at"
+
+
+@pytest.mark.browser
+@needs_browser
+def test_the_search_works_from_the_disk(tmp_path):
+    """Who gets the book as a folder opens it without a server; a browser then refuses to fetch other pages."""
+    page, logged = browser.opened_as_file(BOOK / "search.html", "?q=softmax", tmp_path)
+    found = re.findall(r'<li[^>]*><a href="([^"?#]+)', page[page.index("search-results") :])
+    assert any(link.startswith("kernels/softmax") for link in found), found
+    assert logged == []
+    page, _ = browser.opened_as_file(BOOK / "search.html", "?q=xyzzyqwerty", tmp_path)
+    assert "<li" not in page[page.index("search-results") : page.index("</main>") if "</main>" in page else None]
 
 
 @pytest.mark.browser

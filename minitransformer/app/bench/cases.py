@@ -1,10 +1,10 @@
 """What is measured: the sizes, the arithmetic they imply, and the ratio we mean to reach."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from minitransformer.config import BASE, LAB, LAB_TRANSLATOR
+from minitransformer.config import BASE, LAB, LAB_TRANSLATOR, LLAMA
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,11 @@ def _rotary(B: int, H: int, T: int, D: int, repeats: int) -> Case:
     return Case(f"rotary-{H * D}", title, "rotary", sizes, 1.2, 15, repeats)
 
 
+LLAMA_STEP = replace(
+    LLAMA, vocab_size=32000, d_model=512, n_heads=8, n_kv_heads=2, n_layers=4, d_ff=1376, max_len=256,
+    rotary_base=10000.0,
+)  # fmt: skip
+
 _CASES = [
     Case("lm", "labs' language model, training step, 8 × 256", "language_model", {"B": 8, "T": 256}, 2.0, 7, 1,
          step_flops),
@@ -102,6 +107,8 @@ _CASES = [
          {"B": 64, "T": 24, "model": LAB_TRANSLATOR}, 1.3, 7, 3, translator_flops),
     Case("base", "the paper's base model (65 M), training step, 4 × 128", "translator",
          {"B": 4, "T": 128, "model": BASE}, 1.2, 5, 1, translator_flops),
+    Case("llama", "Llama-type model (width 512, 8 heads on 2, 4 layers), training step, 8 × 256", "llama",
+         {"B": 8, "T": 256, "model": LLAMA_STEP}, 1.3, 5, 1, llama_flops),
     _attention(8, 2, 256, 100, 1.2, 11, 10),
     _attention(8, 2, 512, 100, 1.2, 11, 4),
     _attention(16, 4, 24, 64, 1.2, 15, 40),

@@ -10,7 +10,7 @@ from kernels.contract import CONTRACT
 from minitransformer.app.bench import ours
 from minitransformer.app.bench.cases import CASES
 
-STEPS = ("lm", "classifier", "translator", "base")
+STEPS = ("lm", "classifier", "translator", "base", "llama")
 PRODUCTS = ("linear", "attention", "feed_forward", "gated_feed_forward", "matmul")  # whose flops are worth a rate
 
 

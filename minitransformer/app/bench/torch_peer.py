@@ -130,6 +130,8 @@ class Llama(nn.Module):
         self.blocks = nn.ModuleList(LlamaBlock(config) for _ in range(config.n_layers))
         self.norm = nn.RMSNorm(config.d_model, config.norm_eps)
         self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        if config.tie_weights:
+            self.head.weight = self.embedding.weight
         self.turns = turns(config.max_len, config.d_model // config.n_heads, config.rotary_base)
 
     def forward(self, ids: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ from minitransformer.app.tables import table
 from minitransformer.errors import UserError
 
 FOLDER = Path("build/bench")
+GET_TORCH = 'pip install "torch>=2.4"'  # as the extra "bench" asks for
 EXTRAS = {
     "start-up": "from nothing to the first training step, kernels cached and not",
     "profile": "where the training steps spend their time, kernel by kernel",
@@ -97,9 +98,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _peers(options: Options) -> list[str]:
     installed = importlib.util.find_spec("torch") is not None
     if not installed and (options.against == "torch" or options.compile):
-        raise UserError("PyTorch is not installed; pip install torch, or leave --against and --compile out")
+        raise UserError(f"PyTorch is not installed; {GET_TORCH}, or leave --against and --compile out")
     if not installed:
-        print("PyTorch is not installed: our own figures only", file=sys.stderr)
+        missing = "its times, the ratios and the picture bench.png"
+        print(f"PyTorch is not installed, so {missing} are left out; to have them: {GET_TORCH}", file=sys.stderr)
     if not installed or options.against == "nothing":
         return []
     return ["torch", "compiled"] if options.compile else ["torch"]

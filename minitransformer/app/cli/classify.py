@@ -4,7 +4,8 @@ With no text, and a model of the built-in language, a few fresh reviews are clas
 
 examples:
   minitransformer classify
-  minitransformer classify "I adore this novel." "The plot is hardly original, and I regret it."
+  minitransformer classify "The author is dull, but this novel is superb." \\
+                           "The author is superb, but this novel is dull."
   minitransformer classify --file reviews.txt --model runs/opinions
   cat reviews.txt | minitransformer classify
 """
@@ -16,7 +17,6 @@ from minitransformer.app.cli import using as _using
 from minitransformer.app.cli.namespace import options_of
 from minitransformer.errors import UserError
 
-WIDTH = 90  # of a text in the table
 MERELY_PRINTS = True
 
 
@@ -52,10 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
     rows = []
     for number, text in enumerate(texts):
         best = int(chances[number].argmax())
-        shown = text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
-        rows.append((names[best], f"{chances[number, best]:.1%}", *truth[number : number + 1], shown))
+        rows.append((names[best], f"{chances[number, best]:.1%}", *truth[number : number + 1], text))
     header = ("label", "probability", "truth", "text") if truth else ("label", "probability", "text")
-    print(table(header, rows, right=(1,)))
+    print(table(header, rows, right=(1,), shorten=(len(header) - 1,)))
     return 0
 
 

@@ -11,7 +11,8 @@ same film may stand in different parts, so accuracies are not those of the data'
 
 examples:
   minitransformer data                                         what there is, and where it lies
-  minitransformer data imdb                                    into ~/.cache/minitransformer/imdb
+  minitransformer data imdb                                    into ~/.cache/minitransformer/imdb, found by its name:
+  minitransformer pretrain imdb --out runs/imdb --epochs 1 --max-len 256
   minitransformer data imdb --to films
   minitransformer pretrain films/unlabelled.txt --out runs/films --epochs 1 --max-len 256
   minitransformer finetune films/train-400.tsv --valid films/valid.tsv --from runs/films --out runs/opinions
@@ -19,6 +20,7 @@ examples:
 """
 
 import argparse
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     record, made = datasets.fetch(dataset, folder, Line(), force=options.force)
     print(f"{'written to' if made else 'already there:'} {folder}")
     _count(record)
+    _say_what_to_type(dataset, options.to)
     return 0
 
 
@@ -70,6 +73,23 @@ def _describe(dataset, folder: Path) -> None:
     print(f"{'origin':8}  {dataset.origin}")
     print(f"{'licence':8}  {dataset.licence}")
     print(f"{'where':8}  {folder if there else f'not in the cache; fetch it by: minitransformer data {dataset.name}'}")
+
+
+def _say_what_to_type(dataset, to: str | None) -> None:
+    """The commands that use the data: by their name where they lie in the cache, else by their files."""
+
+    def data(part: str) -> str:
+        if to is None:
+            return dataset.name
+        file, valid = dataset.parts[part]
+        quoted = [shlex.quote(str(Path(to) / name)) for name in (file, valid) if name is not None]
+        return " --valid ".join(quoted)
+
+    run = f"runs/{dataset.name}"
+    print("next, one after the other:")
+    print(f"  minitransformer pretrain {data('texts')} --out {run} --epochs 1 --max-len 256")
+    print(f"  minitransformer finetune {data('labelled')} --from {run} --out {run}-labels --epochs 1")
+    print(f"  minitransformer evaluate {data('test')} --model {run}-labels")
 
 
 def _count(record: dict) -> None:

@@ -43,7 +43,7 @@ class Options:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", nargs="?", metavar="DATA", help="a file like the one it was trained on")
+    parser.add_argument("data", nargs="?", metavar="DATA", help="a file like the one it was trained on, or imdb")
     parser.add_argument("--texts", type=numbers.at_least_one, metavar="N", help="fresh built-in ones (default: 1000)")
     parser.add_argument("--seed", type=numbers.at_least_zero, metavar="N", help="of the fresh text (default: 0)")
     parser.add_argument("--beam", type=numbers.at_least_one, metavar="K", help="of a translator (default: greedy)")
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, objectives: Mapping[str, Objective] = OBJECTIVES) -> int:
-    command, data = options_of(Options, arguments), data_options(arguments)
+    command, data = options_of(Options, arguments), data_options(arguments, "test")
     options = EvaluateOptions(**named(EvaluateOptions, arguments) | {"data": data})
     paths = [command.model] if command.model else [FOLDERS[kind] for kind in FOLDERS if exists(kind)]
     if not paths:

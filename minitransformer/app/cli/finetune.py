@@ -1,12 +1,14 @@
 """Train a classifier: the base of a language model gets a new head and learns from labelled texts.
 
 With no data it learns to tell praise from blame in built-in book reviews. DATA is a table with the columns text and
-label (.tsv, .csv, .jsonl), or the labs' x.review.spm beside x.label.
+label (.tsv, .csv, .jsonl), or the labs' x.review.spm beside x.label; imdb stands for what `minitransformer data imdb`
+has fetched: its train.tsv, and valid.tsv to validate on.
 
 examples:
   minitransformer finetune                                     on the language model in runs/pretrain
   minitransformer finetune --scratch --out runs/scratch        the same without pretraining, to compare
   minitransformer finetune reviews.tsv --from runs/books --out runs/opinions
+  minitransformer finetune imdb --from runs/imdb --out runs/opinions --epochs 1
   minitransformer finetune --from runs/masked --out runs/both   after pretrain --objective masked
   minitransformer finetune reviews.tsv --from minilm --out runs/opinions    on a model of others, fetched by pip
   minitransformer finetune train.review.spm --valid test.review.spm --from runs/imdb --preset lab
@@ -26,7 +28,9 @@ OUT = "runs/finetune"
 
 
 def add_arguments(parser: argparse.ArgumentParser, poolings: Sequence[str] = POOLINGS) -> None:
-    parser.add_argument("data", nargs="?", metavar="DATA", help="labelled texts (default: the built-in language)")
+    parser.add_argument(
+        "data", nargs="?", metavar="DATA", help="labelled texts, or imdb (default: the built-in language)"
+    )
     parser.add_argument("--valid", metavar="FILE", help="labelled texts to validate on (default: a twentieth of DATA)")
     start = parser.add_mutually_exclusive_group()
     start.add_argument(

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import kernels
 from autograd import Function, GradcheckError, Tensor, gradcheck
 from autograd.examples import EXAMPLES
+from kernels.backend import VARIABLE
 from kernels.samples import SAMPLES, samples
 from minitransformer.app.cli.main import add_backend
 from minitransformer.app.cli.namespace import options_of
@@ -33,8 +34,8 @@ class Options:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rule", nargs="*", help="rules to check (default: all)")
-    add_backend(parser)
+    parser.add_argument("rule", nargs="*", help="rules to check, in upper or lower case (default: all)")
+    add_backend(parser, otherwise="all that work here, one after the other")
 
 
 def differentiable(arguments: tuple) -> list:
@@ -66,12 +67,12 @@ def check_kernel(name: str) -> tuple[int, int, float]:
 
 def run(arguments: argparse.Namespace) -> int:
     options = options_of(Options, arguments)
-    rules = [*SAMPLES, *EXAMPLES]
-    names = options.rule or rules
-    for name in names:
-        if name not in rules:
-            raise UserError(f"no rule is called {name!r}; there are: {', '.join(rules)}")
-    chosen = options.backend or os.environ.get("MINITRANSFORMER_BACKEND")
+    rules = {name.lower(): name for name in (*SAMPLES, *EXAMPLES)}
+    for name in options.rule:
+        if name.lower() not in rules:
+            raise UserError(f"no rule is called {name!r}; there are: {', '.join(rules.values())}")
+    names = [rules[name.lower()] for name in options.rule] or list(rules.values())
+    chosen = options.backend or os.environ.get(VARIABLE)
     backends = (chosen,) if chosen else kernels.available()
     failures = []
     for backend in backends:

@@ -6,6 +6,8 @@ exit code 1. Ctrl-C ends with exit code 130, other signals that ask a program to
 
 import argparse
 import importlib
+import importlib.util
+import os
 import signal
 import sys
 import threading
@@ -15,6 +17,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple
 
 import kernels
+from kernels.backend import VARIABLE
+from minitransformer import __version__
 from minitransformer.app import output
 from minitransformer.app.cli.surroundings import tidy_up
 from minitransformer.errors import UserError, one_line, system_error
@@ -65,8 +69,18 @@ class _Parser(argparse.ArgumentParser):
 
 
 def added_commands() -> dict[str, EntryPoint]:
-    """Commands of other packages, by name."""
+    """Commands of other packages, by name; those whose package is not installed are not there."""
+    return {name: entry for name, entry in _declared_commands().items() if _missing_package(entry) is None}
+
+
+def _declared_commands() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in sorted(entry_points(group="minitransformer.commands"))}
+
+
+def _missing_package(entry: EntryPoint) -> str | None:
+    """The package that is missing for this command, or None."""
+    package = entry.module.partition(".")[0]
+    return package if importlib.util.find_spec(package) is None else None
 
 
 def command_named(name: str) -> Command:
@@ -90,12 +104,12 @@ def parser_for(name: str, program: str = PROGRAM, instead: Mapping[str, Command]
     return parser
 
 
-def add_backend(parser: argparse._ActionsContainer) -> None:
-    """--backend, for every command that computes."""
+def add_backend(parser: argparse._ActionsContainer, otherwise: str = "numba") -> None:
+    """--backend, for every command that computes. otherwise: what is used when nothing was chosen"""
     parser.add_argument(
         "--backend",
         metavar="NAME",
-        help="numpy, numba, emulated or cupy (default: $MINITRANSFORMER_BACKEND, else numba)",
+        help=f"numpy, numba, emulated or cupy (default: $MINITRANSFORMER_BACKEND, else {otherwise})",
     )
 
 
@@ -112,10 +126,18 @@ def main(
     def work() -> int:
         tidy_up()
         if name not in COMMANDS and name not in added_commands():
+            if name in _declared_commands():
+                package = _missing_package(_declared_commands()[name])
+                raise UserError(
+                    f"this command comes with a clone of the project: an installed package does not have the folder "
+                    f"{package!r}; install from a clone with pip install --editable ."
+                )
             _overview(program).parse_args(arguments[:1] or ["--help"])
         given = parser_for(name, program, instead).parse_args(arguments[1:])
         if getattr(given, "backend", None) is not None:
             kernels.use(given.backend)
+        elif hasattr(given, "backend") and os.environ.get(VARIABLE):
+            kernels.current()  # refused at once, before a file or a checkpoint is blamed
         if not given.merely_prints:
             output.keep_working()
         return given.run(given) or 0
@@ -134,6 +156,7 @@ def _overview(program: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage=f"{program} COMMAND [options]",
     )
+    overview.add_argument("--version", action="version", version=f"minitransformer {__version__}")
     overview.add_argument("command", choices=sorted(commands), metavar="COMMAND", help=argparse.SUPPRESS)
     return overview
 

@@ -20,12 +20,13 @@ import argparse
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import kernels
 from minitransformer.app.cli.namespace import options_of
 from minitransformer.app.cli.sizes import add_sizes, given_sizes
 from minitransformer.app.tables import table
-from minitransformer.config import ALL, PRESETS
+from minitransformer.config import ALL, PRESETS, names_of
 from minitransformer.errors import UserError
 from minitransformer.models import build
 from minitransformer.module import Module
@@ -38,6 +39,7 @@ PARTS = {
     "gate": "feed-forward",
     "norm": "norms",
 }
+HEADS = {"lm": "the head of a language model", "classifier": "that of a classifier"}
 MERELY_PRINTS = True
 
 
@@ -85,6 +87,15 @@ def shared(model: Module) -> Iterable[str]:
             yield f"{name} is {owners[id(tensor)]}: counted once"
 
 
+def totals_of(preset: str, sizes: dict[str, Any]) -> dict[str, int]:
+    """The whole model with each head that it can have. Sizes that are of one head only do not count for the other."""
+    totals = {}
+    for head, (kind, _) in PRESETS[preset].items():
+        own = {name: value for name, value in sizes.items() if name in names_of(kind)}
+        totals[head] = build(preset, head, **own, seed=None).num_parameters()
+    return totals
+
+
 def run(arguments: argparse.Namespace) -> int:
     options = options_of(Options, arguments)
     kind = PRESETS[options.preset].get(options.head, ("",))[0]
@@ -92,6 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with kernels.use("numpy"):  # nothing is computed, so nothing needs compiling
             model = build(options.preset, options.head, **sizes, seed=None)
+            totals = totals_of(options.preset, sizes)
     except (ValueError, TypeError) as error:  # a size that cannot be, or that this kind of model has not
         raise UserError(str(error)) from error
     parts, total = count_parts(model), model.num_parameters()
@@ -99,7 +111,14 @@ def run(arguments: argparse.Namespace) -> int:
         import json
 
         listed = [{"part": part.strip(), "times": times, "parameters": number} for part, times, number in parts]
-        report = {"preset": options.preset, "head": options.head, **sizes, "parts": listed, "total": total}
+        report = {
+            "preset": options.preset,
+            "head": options.head,
+            **sizes,
+            "parts": listed,
+            "total": total,
+            "totals": totals,
+        }
         print(json.dumps(report, indent=2))
         return 0
     rows: list[tuple[str, str, str, str]] = []
@@ -110,6 +129,8 @@ def run(arguments: argparse.Namespace) -> int:
     changed = "".join(f", {name} {value}" for name, value in sizes.items())
     print(f"{type(model).__name__}, preset {options.preset}{changed}")
     print(table(("part", "each", "parameters", "share"), rows, right=(1, 2, 3)))
+    if len(totals) > 1:
+        print("in all: " + ", ".join(f"{number:,} with {HEADS[head]}" for head, number in totals.items()))
     for line in shared(model):
         print(line)
     return 0

@@ -1,11 +1,13 @@
 """Train a language model: it reads text and learns to predict the next word, or words hidden in it.
 
 With no data it learns the built-in language of book reviews, whose best possible loss is known. DATA has one document
-a line (.txt, .spm with its dict.txt) or a text column (.tsv, .csv, .jsonl).
+a line (.txt, .spm with its dict.txt) or a text column (.tsv, .csv, .jsonl); imdb stands for what `minitransformer data
+imdb` has fetched.
 
 examples:
   minitransformer pretrain                                     built-in reviews, about a minute
   minitransformer pretrain books.txt --out runs/books --epochs 3 --max-len 256
+  minitransformer pretrain imdb --out runs/imdb --epochs 1 --max-len 256
   minitransformer pretrain imdb.review.spm --dict dict.txt --preset lab
   minitransformer pretrain --objective masked --out runs/masked   hidden words, read from both sides: for finetune
   minitransformer pretrain reviews.txt --from runs/books --out runs/reviews   go on with text of another kind
@@ -28,7 +30,9 @@ OUT = "runs/pretrain"
 
 
 def add_arguments(parser: argparse.ArgumentParser, objectives: Mapping[str, Objective] = OBJECTIVES) -> None:
-    parser.add_argument("data", nargs="?", metavar="DATA", help="text to learn from (default: the built-in language)")
+    parser.add_argument(
+        "data", nargs="?", metavar="DATA", help="text to learn from, or imdb (default: the built-in language)"
+    )
     parser.add_argument("--valid", metavar="FILE", help="text to validate on (default: a twentieth of DATA)")
     parser.add_argument("--text-column", metavar="NAME", help="of a table (default: text); a number: no header")
     parser.add_argument("--from", dest="base", metavar="RUN", help="language model to start from, with its words")

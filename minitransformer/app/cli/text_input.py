@@ -37,7 +37,11 @@ def texts_from(options: TextOptions) -> list[str]:
             raise UserError("texts on the command line and --file: give one or the other")
         return read_documents(options.file)
     if options.text:
-        return [checked(text) for text in options.text if text.strip()]
+        for number, text in enumerate(options.text, 1):
+            if not text.strip():
+                which = f"text {number} of {len(options.text)}" if len(options.text) > 1 else "the text"
+                raise UserError(f"{which} is empty: write something between the quotes, or leave it out")
+        return [checked(text) for text in options.text]
     return [] if sys.stdin is None or sys.stdin.isatty() else piped()
 
 

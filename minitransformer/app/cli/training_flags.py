@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from minitransformer.app.cli import numbers
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from minitransformer.app.tasks.task import Task
     from minitransformer.app.training import Result
 
+PARTS = {"LanguageModel": "texts", "Classifier": "labelled"}  # of a fetched data set, by the kind of model
 AnyOptions = TypeVar("AnyOptions", bound=TrainingOptions)
 
 
@@ -56,14 +58,25 @@ def add_tokenizer(parser: argparse.ArgumentParser, usual: str, lab: bool = True)
         group.add_argument("--sentencepiece", metavar="FILE", help="a sentencepiece model to use instead of a new one")
 
 
-def data_options(arguments: argparse.Namespace) -> DataOptions:
-    return DataOptions(path=arguments.data, **named(DataOptions, arguments))
+def data_options(arguments: argparse.Namespace, part: str | None) -> DataOptions:
+    """Where texts come from. A file that is missing is refused here, before anything is said about a run.
+    part: of a fetched data set, if DATA is the name of one"""
+    from minitransformer.app.data.readers.lines import require_file
+    from minitransformer.app.data.sets import files_of
+
+    options = DataOptions(path=arguments.data, **named(DataOptions, arguments))
+    if options.path is not None and part is not None and (files := files_of(options.path, part)):
+        options = replace(options, path=files[0], valid=options.valid or files[1])
+    for path in (options.path, options.valid if options.path is not None else None):
+        if path is not None:
+            require_file(path)
+    return options
 
 
 def training_options(kind: type[AnyOptions], arguments: argparse.Namespace, model: str, **more: Any) -> AnyOptions:
     """What the user asked for. model: the kind that is trained; more: fields that are not as the user types them"""
     parts = {
-        "data": data_options(arguments),
+        "data": data_options(arguments, PARTS.get(model)),
         "words": TokenizerOptions(**named(TokenizerOptions, arguments)),
         "sizes": given_sizes(arguments, model),
     }

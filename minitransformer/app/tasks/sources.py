@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.app.data import LabTokenizer, PieceTokenizer, Tokenizer, WordTokenizer
-from minitransformer.app.progress import counted
+from minitransformer.app.progress import clocked, counted
 from minitransformer.app.tasks.options import DataOptions, TokenizerOptions
 from minitransformer.app.tasks.text_codec import TextCodec
 from minitransformer.errors import UserError, make_or_refuse
@@ -19,7 +18,6 @@ from minitransformer.errors import UserError, make_or_refuse
 HELD_BACK = 0.05  # of a file without a validation file of its own, at most HELD_BACK_MOST documents
 HELD_BACK_MOST = 500
 VOCABULARY = 8000  # words or pieces at most, unless told otherwise
-LONG = 3_000_000  # letters, from which a vocabulary is not found at once
 
 
 def source_name(path: str | None) -> str:
@@ -89,12 +87,10 @@ def trained_tokenizer(
 ) -> Tokenizer:
     """usual: the kind, words or pieces, unless one was asked for"""
     kind, vocabulary = words.tokenizer or usual, words.vocabulary or VOCABULARY
-    length = sum(map(len, texts))
-    if length > LONG:
-        print(f"choosing {kind} from {length / 1e6:.0f} million letters ...", file=sys.stderr, flush=True)
-    if kind == "words":
-        return make_or_refuse(WordTokenizer.train, texts, max_size=vocabulary, lower=True, extra_specials=specials)
-    return make_or_refuse(PieceTokenizer.train, texts, vocab_size=vocabulary, extra_specials=specials)
+    with clocked(f"choosing {kind} from {sum(map(len, texts)):,} letters"):
+        if kind == "words":
+            return make_or_refuse(WordTokenizer.train, texts, max_size=vocabulary, lower=True, extra_specials=specials)
+        return make_or_refuse(PieceTokenizer.train, texts, vocab_size=vocabulary, extra_specials=specials)
 
 
 def cut_texts(documents: Iterable[Any], max_len: int) -> int:

@@ -23,11 +23,23 @@ MAX_FILE_BYTES = 512 * 2**20  # for files that must be held whole: JSON and sent
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """Open for reading; every failure of the operating system becomes a DataError, also while reading."""
+    with _refusing(path), open(path, "rb") as file:
+        yield file
+
+
+def require_file(path: Path) -> None:
+    """Refuse what is not there, without opening it: a pipe can be opened only once."""
+    check_path(path)
+    with _refusing(path):
+        os.stat(path)
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
     try:
         if os.path.isdir(path):  # not every system says so by itself
             raise IsADirectoryError
-        with open(path, "rb") as file:
-            yield file
+        yield
     except FileNotFoundError:
         raise DataError(path, 0, "no such file", "an existing file", "check the name") from None
     except IsADirectoryError:

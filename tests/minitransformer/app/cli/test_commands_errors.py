@@ -2,12 +2,16 @@
 
 import json
 import os
+import shlex
 import shutil
 
 import pytest
 from command_support import TINY, command, inside, prepare, refused
 
+from minitransformer.app.cli import classify
 from minitransformer.app.cli.main import main
+from minitransformer.app.language import reviews
+from minitransformer.app.tasks import builtin
 
 TEXT = "\n".join(["a small text .", "another small text .", "the last text ."] * 3) + "\n"
 
@@ -123,6 +127,33 @@ def test_mistakes(folder, capsys, arguments, message):
 
 
 @pytest.mark.parametrize(
+    "texts, which", [(("",), "the text"), (("fine", " "), "text 2 of 2"), (("", "fine"), "text 1 of 2")]
+)
+@pytest.mark.parametrize("name", ["classify", "translate"])
+def test_an_empty_text_is_not_left_out_silently(folder, capsys, name, texts, which):
+    assert f"{which} is empty: write something between the quotes" in refused(capsys, name, *texts)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "pretrain missing.txt", "pretrain text.txt --valid missing.txt", "pretrain missing.txt --out nowhere --resume",
+        "finetune missing.tsv", "finetune missing.tsv --from nowhere", "train-translator missing.tsv",
+        "evaluate missing.txt", "evaluate missing.txt --model nowhere",
+    ],
+)  # fmt: skip
+def test_a_missing_file_is_told_before_anything_about_runs(folder, capsys, arguments):
+    """runs/pretrain and the others hold a run already, nowhere none: that would be the next mistake."""
+    assert ":0: found no such file" in refused(capsys, *arguments.split())
+
+
+def test_data_that_are_not_fetched_yet(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MINITRANSFORMER_CACHE", str(tmp_path))
+    for name in ("pretrain", "finetune", "evaluate"):
+        assert "imdb is not fetched yet: type `minitransformer data imdb` first" in refused(capsys, name, "imdb")
+
+
+@pytest.mark.parametrize(
     "arguments, made_by",
     [
         ("generate", "pretrain"), ("finetune", "pretrain"), ("classify", "finetune"), ("translate", "train-translator"),
@@ -201,6 +232,14 @@ def test_the_same_in_a_process_of_its_own(runs):
     result = command(runs, "classify", stdin="fine\na\0b\n")
     assert result.returncode == 2 and "<stdin>:2: found a NUL byte" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_the_texts_in_the_help_of_classify_are_reviews_that_commit_themselves():
+    """What the demonstration's model has never seen it can only guess at: here the language itself knows the label."""
+    lines = [line for line in classify.__doc__.replace("\\\n", " ").splitlines() if '"' in line]
+    texts = [text for line in lines for text in shlex.split(line)[2:]]
+    codec = builtin.review_codec()
+    assert [reviews().label_posterior(codec.words(text)) for text in texts] == [1.0, 0.0]
 
 
 def test_every_command_explains_itself_with_an_example(capsys):

@@ -2,10 +2,12 @@
 
 import csv
 import errno
+import glob
 import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,11 +18,14 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from command_support import TINY
 
+import kernels
 from minitransformer.app.cli.main import main
 from minitransformer.app.data import read_documents, read_labelled
 from minitransformer.app.data import sets as datasets
 from minitransformer.app.data.sets import folders, imdb
+from minitransformer.app.training.checkpoints import read
 from minitransformer.download import Line, wheels
 
 EACH = 3900  # reviews of a class: test, validation and the largest subset need 3,800 of each
@@ -111,6 +116,28 @@ def test_the_parts_have_their_sizes_and_are_balanced(films):
         assert all(
             ("dull" in text.lower()) == (label == 0) for text, label in zip(part.texts, part.labels, strict=True)
         )
+
+
+@pytest.mark.parametrize("to", [None, "my films"])
+def test_what_to_type_next_is_told_and_works(shop, capsys, to):
+    """Each line as a shell would take it, with sizes that take no time."""
+    assert main(["data", "imdb", *([] if to is None else ["--to", to])]) == 0
+    told = capsys.readouterr().out.partition("next, one after the other:\n")[2].splitlines()
+    lines = [shlex.split(line) for line in told]
+    assert [line[:2] for line in lines] == [["minitransformer", x] for x in ("pretrain", "finetune", "evaluate")]
+    assert to is not None or all(line[2] == "imdb" for line in lines)
+    small = [*TINY, "--tokenizer", "words", "--max-len", "8", "--steps", "1"]
+    with kernels.use("numpy"):
+        for line, more in zip(lines, (small, ["--steps", "1"], []), strict=True):
+            assert main([*line[1:], *more]) == 0, capsys.readouterr().err
+    assert read(max(glob.glob("runs/imdb-labels/step-*.json"))).training["settings"]["data"].endswith("train.tsv")
+
+
+def test_a_file_of_that_name_comes_first(shop, tmp_path, monkeypatch):
+    assert main(["data", "imdb"]) == 0
+    assert datasets.files_of("imdb", "test") == (str(datasets.cache() / "imdb" / "test.tsv"), None)
+    (tmp_path / "imdb").write_text("mine\n")
+    assert datasets.files_of("imdb", "test") is None and datasets.files_of("other", "test") is None
 
 
 def test_no_text_is_in_two_parts_nor_twice_in_one(films):

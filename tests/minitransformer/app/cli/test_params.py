@@ -26,6 +26,19 @@ def test_the_labs_figures(capsys):
     assert "10,968,602" in run("--preset", "lab", "--head", "classifier", capsys=capsys)
 
 
+@pytest.mark.parametrize("head", ["lm", "classifier"])
+def test_both_totals_are_shown_with_either_head(head, capsys):
+    both = "in all: 21,018,401 with the head of a language model, 10,968,602 with that of a classifier"
+    assert both in run("--preset", "lab", "--head", head, capsys=capsys).splitlines()
+    assert "in all" not in run("--preset", "base", capsys=capsys), "it has one head only"
+
+
+def test_a_setting_of_one_head_does_not_hinder_the_other_total(capsys):
+    totals = json.loads(run("--tie-weights", "--json", capsys=capsys))["totals"]
+    tied = build("lab", tie_weights=True, seed=None).num_parameters()
+    assert totals == {"lm": tied, "classifier": 10_968_602}
+
+
 def test_the_papers_base_model(capsys):
     report = json.loads(run("--preset", "base", "--json", capsys=capsys))
     parts = {part["part"]: part["parameters"] for part in report["parts"]}

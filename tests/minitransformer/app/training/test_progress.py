@@ -5,15 +5,23 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
+from contextlib import redirect_stderr
 
 import pytest
 from training_support import tiny_run
 
 import kernels
 from minitransformer.app import progress
-from minitransformer.app.progress import Bar, Lines, Pace, Status, counted, duration, progress_on
+from minitransformer.app.data import PieceTokenizer, WordTokenizer
+from minitransformer.app.progress import Bar, Lines, Pace, Status, clocked, counted, duration, progress_on
+from minitransformer.app.tasks.options import TokenizerOptions
+from minitransformer.app.tasks.sources import trained_tokenizer
 from minitransformer.app.training.checkpoints import CheckpointError
 from minitransformer.app.training.metrics import draw_curve, read_metrics
+
+LETTERS = "abcdefghijklmnop"
 
 
 class Clock:
@@ -70,6 +78,61 @@ def test_on_a_terminal_nothing_is_left_of_the_count(monkeypatch):
     terminal = Terminal()
     assert [*counted("abc", "reading", terminal)] == ["a", "b", "c"]
     assert "reading" in terminal.getvalue() and terminal.getvalue().endswith("\r")
+
+
+def spoken(stream, text: str) -> bool:
+    """Waits for the thread that speaks: as long as it takes on a busy machine."""
+    patience = time.monotonic() + 60
+    while text not in stream.getvalue() and time.monotonic() < patience:
+        time.sleep(0.01)
+    return text in stream.getvalue()
+
+
+def test_work_that_cannot_be_counted_shows_its_seconds(monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    for stream in (io.StringIO(), Terminal()):
+        with clocked("choosing", stream):
+            assert spoken(stream, "choosing: 0 s")
+            assert not stream.isatty() or spoken(stream, "choosing: 1 s"), "each second, on a terminal"
+        assert stream.getvalue().endswith("\r\033[K" if stream.isatty() else " s\n")
+
+
+def test_quick_work_is_not_clocked_and_a_failure_ends_the_clock():
+    stream, before = Terminal(), threading.active_count()
+    with pytest.raises(ValueError, match="no text"), clocked("choosing", stream):
+        raise ValueError("no text")
+    assert stream.getvalue() == "" and threading.active_count() == before
+
+
+@pytest.mark.parametrize("kind, learner", [("pieces", PieceTokenizer), ("words", WordTokenizer)])
+def test_choosing_a_vocabulary_is_clocked(monkeypatch, kind, learner):
+    log = io.StringIO()
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    monkeypatch.setattr(learner, "train", lambda texts, **options: spoken(log, f"choosing {kind} from 9 letters: 0 s"))
+    with redirect_stderr(log):
+        assert trained_tokenizer(["some", "words"], TokenizerOptions(), kind) is True
+
+
+def test_sentencepiece_lets_the_clock_run(monkeypatch):
+    """While it computes, and not only while it reads: else the seconds would stand still."""
+    ticks, read = [], threading.Event()
+
+    def texts():
+        yield from (f"{a}{b} {b}{c}{a}" for a in LETTERS for b in LETTERS for c in LETTERS)
+        read.set()
+
+    def tick():
+        while not done.wait(0.001):
+            ticks.append(read.is_set())
+
+    done, clock = threading.Event(), threading.Thread(target=tick)
+    clock.start()
+    try:
+        PieceTokenizer.train(texts(), vocab_size=200)
+    finally:
+        done.set()
+        clock.join()
+    assert sum(ticks) > 3
 
 
 def test_the_bar_is_for_terminals_only(monkeypatch):

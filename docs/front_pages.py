@@ -1,0 +1,177 @@
+"""The front page of the book, and the page with all claims."""
+
+from pathlib import Path
+from typing import Any
+
+from cells import plain
+
+from lessons.harness import claims
+
+# Pictures of the front page: file of the figures, what it shows, the lesson it comes from
+PICTURES = (
+    ("02_sentence.png", "Which word looks at which: attention weights of a sentence", "02_attention"),
+    ("03_jacobians.png", "What each output depends on: nothing above the diagonal, to the last bit", "03_square_mask"),
+    ("13_alignment.png", "Where a translator looks while it writes French", "13_translation"),
+)
+
+# Paths through the book: title, what one knows at the end, the lessons of each evening
+PATHS = (
+    ("Two evenings", "how attention works, and how a language model is trained and writes",
+     ((2, 3), (11,))),
+    ("Six evenings", "all of the first transformer, from the derivative to a translator",
+     ((1,), (2,), (3, 4), (6, 7), (11,), (13,))),
+    ("All of it, fourteen evenings", "how it is made fast, what BERT adds, what has changed since 2017",
+     tuple((number,) for number in range(1, 15))),
+)  # fmt: skip
+
+
+def front_page(scripts: list[Path], tried: list[dict[str, Any]], figures: Path) -> str:
+    caught, of = claims.score(tried)
+    entries = "\n".join(f"lessons/{script.stem}" for script in scripts)
+    return f"""---
+hide-toc: true
+---
+# How transformers really work
+
+Transformers are explained in many places, and often loosely. Here every statement is put on trial against an engine
+whose every line is open: a reference in plain NumPy, the same kernels by hand in Numba and CUDA, an autograd of one
+sitting, and the models of two university labs.
+
+Each lesson lets you meet a thing first, on an example small enough to check by hand. Then it states a claim, says what
+would refute it, makes the experiment and computes the verdict. And it repeats the trial on engines that were broken on
+purpose, to show that its checks can fail. This book was printed after {len(tried)} claims had been tried and {caught}
+of {of} broken engines had been caught.
+
+{gallery(figures)}
+
+## Where to begin
+
+Python and school mathematics are enough; what a lesson needs beyond that, it says on top. A lesson is an evening: half
+an hour to read, a minute to run, and an exercise.
+
+{paths(scripts)}
+
+Then look around: the [exercises](exercises/index.md) have a judge that tells you *what* is wrong. The
+[kernels](kernels/index.md) stand side by side on three tiers. [Results](results/index.md) shows the same engine on real
+text. If you know PyTorch, [this page](from_pytorch.md) tells what is called how. If you teach, [here is a
+course](teaching.md). [Installation](installation.md) takes two commands.
+
+## What people say, and what came out
+
+**Proved** holds exactly, or within a bound that the lesson derives, on everything tried; **refuted** has a
+counter-example; **sharpened** is true once a missing condition is added. The [table with all evidence](claims.md) says
+what was seen.
+
+```{{list-table}} {len(tried)} claims and their verdicts
+:header-rows: 1
+:class: claims
+:widths: 78 12 10
+
+* - claim
+  - verdict
+  - lesson
+{_short_rows(tried)}
+```
+
+```{{toctree}}
+:hidden:
+:caption: Begin
+
+installation
+from_pytorch
+teaching
+```
+
+```{{toctree}}
+:hidden:
+:caption: Lessons
+
+{entries}
+```
+
+```{{toctree}}
+:hidden:
+:caption: Do it yourself
+
+exercises/index
+```
+
+```{{toctree}}
+:hidden:
+:caption: Look things up
+
+claims
+results/index
+figures
+kernels/index
+api/index
+changelog
+```
+"""
+
+
+def gallery(figures: Path) -> str:
+    """Three pictures, each a link to its lesson; those that are not there are left out."""
+    shown = [
+        f":::{{figure}} /figures/{file}\n:alt: {text}\n:target: lessons/{lesson}.html\n\n{plain(text)}\n:::"
+        for file, text, lesson in PICTURES
+        if (figures / file).exists()
+    ]
+    return "::::{container} gallery\n" + "\n\n".join(shown) + "\n::::" if shown else ""
+
+
+def paths(scripts: list[Path]) -> str:
+    numbered = {int(script.stem[:2]): script for script in scripts}
+    parts = []
+    for title, aim, evenings in PATHS:
+        links = [
+            " and ".join(f"[{claims.title(numbered[n])}](lessons/{numbered[n].stem}.md)" for n in evening)
+            for evening in evenings
+            if all(n in numbered for n in evening)
+        ]
+        steps = "\n".join(f"1. {link}" for link in links)
+        parts.append(f":::{{container}} path\n**{title}**: {aim}\n\n{steps}\n:::")
+    return "::::{container} paths\n" + "\n\n".join(parts) + "\n::::"
+
+
+def _short_rows(tried: list[dict[str, Any]]) -> str:
+    rows = []
+    for claim in tried:
+        link, lesson = f"[{plain(claim['statement'])}](#claim-{claim['claim']})", int(claim["lesson"][:2])
+        rows.append(f"* - {link}\n  - {_word(claim)}\n  - {lesson}")
+    return "\n".join(rows)
+
+
+def _word(claim: dict[str, Any]) -> str:
+    return f"[{claim['verdict']}]{{.verdict-word .{claim['verdict']}}}"
+
+
+def claims_page(tried: list[dict[str, Any]]) -> str:
+    caught, of = claims.score(tried)
+    rows = []
+    for claim in tried:
+        mine = f"{sum(c['caught'] for c in claim['controls'])}/{len(claim['controls'])}"
+        text = f"{plain(claim['statement'])}\n\n    *{plain(claim['evidence'])}*"
+        rows.append(f"* - [{claim['claim']}](#claim-{claim['claim']})\n  - {_word(claim)}\n  - {mine}\n  - {text}")
+    table = "\n".join(rows)
+    return f"""---
+hide-toc: true
+---
+# The claims and their verdicts
+
+**proved**: holds exactly, or within a bound that the lesson derives, on everything tried. **refuted**: a
+counter-example is shown. **sharpened**: true once a missing condition is added, which the lesson states and proves. A
+*control* is a deliberately broken engine on which the same trial has to fail: {caught} of {of} were caught.
+
+```{{list-table}} All claims, with what was seen
+:header-rows: 1
+:class: claims
+:widths: 16 10 9 65
+
+* - claim
+  - verdict
+  - controls
+  - statement, and *what was seen*
+{table}
+```
+"""

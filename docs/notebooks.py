@@ -1,0 +1,56 @@
+"""Lessons as notebooks: the cells of a percent script in Jupyter's format, ready to be opened or run."""
+
+import json
+from typing import Any
+
+from cells import split
+
+GITHUB = ""  # owner/name, on the day the project has an address there: then each lesson gets a Colab badge
+BADGE = "https://colab.research.google.com/assets/colab-badge.svg"
+
+
+def notebook(source: str, name: str) -> dict[str, Any]:
+    """The notebook of lesson `name`, such as 02_attention. Its first cell says what it needs, and names it: the engine
+    asks a lesson for its file, and a notebook has none."""
+    made = [_markdown(0, ABOUT.format(name=name)), _code(1, f'{_install()}__file__ = "{name}.py"', hidden=True)]
+    for number, cell in enumerate(split(source), start=2):
+        made.append(_markdown(number, cell.text) if cell.markdown else _code(number, cell.text, cell.plumbing))
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}, "title": name}
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": made}
+
+
+ABOUT = """*Made from `lessons/{name}.py` of minitransformer. To run it, open it from an environment in which
+minitransformer is installed from a clone: `pip install -e '.[notebook]'`, then `jupyter notebook`.*"""
+
+
+def _install() -> str:
+    if not GITHUB:
+        return ""
+    return f"""import sys
+if "google.colab" in sys.modules:
+    !git clone --quiet https://github.com/{GITHUB} && pip install --quiet --editable ./{GITHUB.split("/")[1]}
+    sys.path.insert(0, "{GITHUB.split("/")[1]}")  # a running Python does not see an editable install
+"""
+
+
+def _markdown(number: int, text: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "id": f"cell-{number}", "metadata": {}, "source": text}
+
+
+def _code(number: int, text: str, hidden: bool) -> dict[str, Any]:
+    metadata = {"tags": ["plumbing"], "jupyter": {"source_hidden": True}} if hidden else {}
+    kind: dict[str, Any] = {"cell_type": "code", "id": f"cell-{number}", "metadata": metadata}
+    return kind | {"execution_count": None, "outputs": [], "source": text}
+
+
+def as_json(source: str, name: str) -> str:
+    return json.dumps(notebook(source, name), indent=1, ensure_ascii=False) + "\n"
+
+
+def links(name: str) -> str:
+    """What stands below the title of a lesson's page."""
+    colab = f"https://colab.research.google.com/github/{GITHUB}/blob/gh-pages/notebooks/{name}.ipynb"
+    badge = f' <a href="{colab}"><img alt="Open in Colab" src="{BADGE}"></a>' if GITHUB else ""
+    download = f'<a href="../notebooks/{name}.ipynb" download>Download as notebook</a>'
+    return f'<p class="downloads">{download} · or run it: <code>python lessons/{name}.py</code>{badge}</p>'

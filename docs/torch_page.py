@@ -1,0 +1,119 @@
+"""The page "From PyTorch": what is called alike, what has another name, what is missing on purpose."""
+
+import inspect
+
+import autograd
+from autograd.torch_names import INSTEAD, TorchNames
+from minitransformer import layers, optim
+from minitransformer.module import Module
+
+# PyTorch's line, ours, what to know; a test runs nothing of the left column, but evaluates every name on the right
+SIDE_BY_SIDE = (
+    ("`import torch`", "`import autograd`", ""),
+    ("`import torch.nn.functional as F`", "`import autograd.functional as F`", "names and order of arguments as there"),
+    ("`torch.tensor(a, requires_grad=True)`", "`autograd.Tensor(a, requires_grad=True)`", "copies, as there"),
+    ("`torch.zeros`, `ones`, `randn`", "`autograd.zeros`, `ones`, `randn`", ""),
+    ("`torch.manual_seed(0)`", "`autograd.manual_seed(0)`", "dropout and randn; a model takes `seed=0` itself"),
+    ("`torch.no_grad()`", "`autograd.no_grad()`", ""),
+    ("`torch.autograd.Function`", "`autograd.Function`", "methods of an instance: `self.save(x)`, `self.saved`; no `ctx`"),
+    ("`torch.autograd.gradcheck`", "`autograd.gradcheck`", "tolerance 1e-7; names the worst entry and what is likely wrong"),
+    ("`dim=`, `keepdim=`", "`axis=`, `keepdims=`", "both spellings work"),
+    ("`x.transpose(1, 2)`", "`x.transpose(1, 2)`", "two axes are swapped, as there; all axes: a new order, as in NumPy"),
+    ("`x.to(\"cuda\")`, `.cpu()`", "`kernels.use(\"cupy\")`, `x.to(\"numpy\")`", "a backend instead of a device; numba is the default"),
+    ("`torch.nn.Module`", "`minitransformer.module.Module`", "no `super().__init__()` needed"),
+    ("`torch.nn.Linear`, `LayerNorm`, ...", "`minitransformer.layers`", "weights have PyTorch's names and shapes"),
+    ("`torch.nn.MultiheadAttention`", "`minitransformer.layers.MultiheadAttention`", "batch first; one input for self-attention"),
+    ("`torch.optim.Adam`, `AdamW`, `SGD`", "`minitransformer.optim`", "the same formulas, checked against PyTorch's"),
+    ("`clip_grad_norm_`", "`minitransformer.optim.clip_grad_norm`", ""),
+    ("`lr_scheduler`", "`minitransformer.optim.warmup_cosine(...)`", "a function of the step; set `optimizer.lr` yourself"),
+    ("`F.cross_entropy(model(x).view(-1, V), y.view(-1))`", "`model.loss(x, y)`", "in one kernel, without storing the logits"),
+)  # fmt: skip
+
+MISSING = (
+    ("half precision, bfloat16, autocast", "float32 and float64 are enough to learn from, and to check"),
+    ("in-place operations (`x.add_`)", "what the tape remembers must not change; the error says so"),
+    ("hooks", "`autograd.tape` answers questions about what was computed"),
+    ("`DataLoader`, workers", "a batch is an array; a loop is a loop"),
+    ("`torch.compile`, graphs", "kernels are written by hand, and can be read"),
+    ("gradients of gradients", "backward is not recorded: the engine stays small enough for one sitting"),
+    ("convolutions, images", "this is about transformers"),
+)
+
+
+def page() -> str:
+    own = [name for name, value in vars(TorchNames).items() if not name.startswith("_") and value is not None]
+    methods = ", ".join(f"`{name}`" for name in sorted(own))
+    functions = ", ".join(f"`{name}`" for name in sorted(autograd.functional.__all__))
+    modules = ", ".join(f"`{name}`" for name in dir(Module) if not name.startswith("_"))
+    parts = ", ".join(
+        f"`{name}`" for room in (layers, optim) for name, value in sorted(vars(room).items())
+        if inspect.isclass(value) and value.__module__ == room.__name__ and not name.startswith("_")
+    )  # fmt: skip
+    rows = "\n".join(f"* - {theirs}\n  - {ours}\n  - {note}" for theirs, ours, note in SIDE_BY_SIDE)
+    instead = "\n".join(f"* - `x.{name}`\n  - {_spelled(ours)}" for name, ours in sorted(INSTEAD.items()))
+    missing = "\n".join(f"* - {what}\n  - {why}" for what, why in MISSING)
+    return f"""# From PyTorch
+
+If you know PyTorch, you can read and write this engine at once: names, argument orders, shapes of weights and results
+are PyTorch's wherever there was no reason against it, and tests compare the numbers. This page is for the rest.
+
+```{{list-table}} What is called how
+:header-rows: 1
+:widths: 34 34 32
+
+* - in PyTorch
+  - here
+  - to know
+{rows}
+```
+
+## What works as you would type it
+
+Methods of a Tensor under PyTorch's names: {methods}; and of course `backward`, `grad`, `detach`, `item`, `numpy`,
+`reshape`, `sum`, `mean`, `max`, `var` and the operators.
+
+In `autograd.functional`: {functions}.
+
+Every layer and model has {modules}.
+
+Classes: {parts}.
+
+## What has another name
+
+Asking for one of these raises an error that tells you the same.
+
+```{{list-table}} Names of PyTorch that stay out, and what to write instead
+:header-rows: 1
+:widths: 30 70
+
+* - in PyTorch
+  - here
+{instead}
+```
+
+## What is missing on purpose
+
+```{{list-table}} Missing, and why
+:header-rows: 1
+:widths: 40 60
+
+* - what
+  - why
+{missing}
+```
+
+## Weights
+
+Layers carry PyTorch's names (`self_attn.in_proj_weight`, `linear1.bias`, `norm1.weight`), so a `state_dict` of
+`torch.nn.TransformerEncoderLayer` fits an `EncoderLayer` as NumPy arrays. Files of weights are read without running
+anything in them.
+"""
+
+
+def _spelled(text: str) -> str:
+    """`code`; prose behind a semicolon or comma stays prose."""
+    for mark in ("; ", ", "):
+        code, found, prose = text.partition(mark)
+        if found and " " in prose and code.count("(") == code.count(")"):
+            return f"`{code}`{mark}{prose}"
+    return f"`{text}`"

@@ -1,0 +1,105 @@
+"""# Find the bug: the more heads, the vaguer
+
+This attention with heads runs, its shapes are right, and with one head its numbers are right too. But somebody
+noticed that every further head makes the weights more uniform: with eight heads, each word looks at all others nearly
+alike.
+
+Exactly one line is at fault. Mend it, and copy it, as it stood here, into `the_line`.
+
+    weights = softmax(q kᵀ / √D)        D is the width of one head
+
+Example: with one head the result is right already; with two it is not.
+"""
+
+import numpy as np
+
+import autograd.functional as F
+from autograd import Tensor
+from lessons.exercises.exercise import Case, bug, edit
+
+TRACK, LESSON, LEVEL, MINUTES = "bugs", "02", 1, 10
+FUNCTION = "heads_attention"
+LINE = "    scores = q @ k.swapaxes(-1, -2) / np.sqrt(C)"
+
+STUB = '''
+import numpy as np
+
+the_line = ""  # the faulty line, as it stood in this file
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def heads_attention(x, wq, wk, wv, n_heads):
+    """x (T, C); wq, wk, wv (C, C)  →  (T, C)"""
+    T, C = x.shape
+    D = C // n_heads
+
+    def split(y):
+        return y.reshape(T, n_heads, D).swapaxes(0, 1)  # (H, T, D)
+
+    q, k, v = split(x @ wq.T), split(x @ wk.T), split(x @ wv.T)
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(C)
+    out = softmax(scores) @ v
+    return out.swapaxes(0, 1).reshape(T, C)
+'''
+
+HINTS = (
+    "With one head everything is right. Which of the names in the function change when there are more heads?",
+    "Uniform weights mean small scores. What makes them small?",
+    "Compare the division with the formula: D and C are the same only if there is one head.",
+)
+
+MENDED = "    scores = q @ k.swapaxes(-1, -2) / np.sqrt(D)"
+SOLUTION = bug(STUB, LINE, MENDED, "the width of one head: C is the width of all of them")
+ANOTHER = SOLUTION.replace(MENDED, "    scores = np.einsum('htd,hsd->hts', q, k) * D**-0.5")
+
+WRONG = {
+    "not mended": edit("np.sqrt(D)", "np.sqrt(C)", says="two heads"),
+    "another line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = "D = C // n_heads"', says="That is not it"),
+    "no line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = ""', says="That is not it"),
+    "the mended line named": edit(
+        f"the_line = {LINE.strip()!r}", f"the_line = {MENDED.strip()!r}", says="That is not it"
+    ),
+    "divided by D": edit("np.sqrt(D)", "D", tell="The scores are divided by D; it is √D."),
+    "no division": edit(" / np.sqrt(D)", "", tell="The scores are not divided at all; they should be, by √D."),
+    "number of heads": edit(
+        "np.sqrt(D)", "np.sqrt(n_heads)", tell="The scores are divided by the root of the number of heads."
+    ),
+    "multiplied": edit("/ np.sqrt(D)", "* np.sqrt(D)", tell="The scores are multiplied by √D; they are divided by it."),
+    "heads taken apart wrongly": edit(
+        "y.reshape(T, n_heads, D).swapaxes(0, 1)",
+        "y.reshape(n_heads, T, D)",
+        tell="split was right; now it mixes words and heads.",
+    ),
+    "one head only": edit(
+        "    D = C // n_heads",
+        "    n_heads = 1\n    D = C // n_heads",
+        tell="Now there is one head, whatever is asked for.",
+    ),
+}
+
+
+def expected(x, wq, wk, wv, n_heads):
+    T, C = x.shape
+
+    def split(w):
+        return Tensor((x @ w.T).reshape(1, T, n_heads, C // n_heads).swapaxes(1, 2))
+
+    return F.attention(split(wq), split(wk), split(wv)).numpy().swapaxes(1, 2).reshape(T, C)
+
+
+def cases():
+    rng = np.random.default_rng(0)
+    for label, T, C, H in (
+        ("one head: right already", 2, 2, 1),
+        ("two heads", 2, 4, 2),
+        ("three heads", 4, 6, 3),
+        ("eight heads", 5, 16, 8),
+    ):
+        yield Case(label, (*(rng.normal(size=shape) for shape in ((T, C), (C, C), (C, C), (C, C))), H))
+    big = (40 * rng.normal(size=(2, 4)), *(5 * rng.normal(size=(3, 4, 4))))
+    yield Case("large scores", (*big, 2))
+    yield Case("which line", (), call="the_line", expected=LINE.strip(), secret=True)

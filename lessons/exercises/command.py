@@ -1,0 +1,255 @@
+"""Exercises that follow the lessons, with a judge that says what is wrong and why.
+
+  exercise                 lists them, with your progress
+  exercise start NAME      writes exercises/NAME.py (or .cu): the task, and a body to fill in
+  exercise check NAME      judges it: the first input that fails, what was expected, the likely mistake
+  exercise NAME            starts it, or checks it if you have begun
+  exercise hint NAME       the next of three hints
+  exercise solution NAME   a commented solution, after one try (or with --anyway)
+  exercise next            proposes one
+  exercise grade FOLDER    for teachers: judges a folder with a subfolder for each student
+
+Your answers are never overwritten. CUDA exercises run in the emulator: they need g++, and no GPU. The judge runs an
+answer in a process of its own with limits on time and memory; that keeps out accidents, not attackers, so grade
+strangers' answers in a container. Exit code 1 if an answer is not yet right.
+
+examples:
+  minitransformer exercise start product
+  minitransformer exercise check product
+  minitransformer exercise grade submissions --csv marks.csv
+  minitransformer exercise --more my_exercises         with those of a folder of your own, one file each
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import textwrap
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import kernels
+from lessons.exercises import catalogue, grading
+from lessons.exercises.exercise import Exercise
+from lessons.exercises.judge import Judge
+from lessons.exercises.progress import Progress
+from lessons.exercises.sandbox import Sandbox
+from lessons.exercises.verdict import Verdict
+from minitransformer.app.cli.namespace import options_of
+from minitransformer.app.tables import table
+from minitransformer.errors import FileError, UserError, one_line, system_error
+
+SUMMARY = "exercises that follow the lessons, with a judge that explains"
+LEVELS = {1: "easy", 2: "medium", 3: "hard"}
+
+
+@dataclass(frozen=True)
+class Options:
+    action: str = "list"
+    name: str | None = None
+    folder: str = "exercises"
+    more: tuple[str, ...] = ()
+    anyway: bool = False
+    csv: str | None = None
+    jobs: int | None = None
+    track: str | None = None
+    backend: str | None = None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", nargs="?", default="list", metavar="ACTION", help="list, start, check, hint, ...")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="of the exercise; for grade: the folder")
+    parser.add_argument("--folder", metavar="DIR", help="where your answers are (default: exercises)")
+    parser.add_argument("--track", metavar="TRACK", help="list or propose only those of one track")
+    parser.add_argument("--anyway", action="store_true", help="show the solution without a try")
+    parser.add_argument("--csv", metavar="FILE", help="grade: write every verdict to this file")
+    parser.add_argument("--jobs", type=int, metavar="N", help="grade: judges at the same time (default: all cores)")
+    help = "exercises of your own: a folder, one file each; also $MINITRANSFORMER_EXERCISES"
+    parser.add_argument("--more", action="append", metavar="DIR", help=help)
+    help = "where the judge's own numbers come from (default: $MINITRANSFORMER_BACKEND, else numpy)"
+    parser.add_argument("--backend", metavar="NAME", help=help)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    options = options_of(Options, arguments)
+    given = os.environ.get("MINITRANSFORMER_EXERCISES")
+    more = [Path(folder) for folder in (*options.more, *(given.split(os.pathsep) if given else ()))]
+    # The judge's own numbers are few and small: NumPy has them before a compiler would have started.
+    with kernels.use(options.backend or os.environ.get("MINITRANSFORMER_BACKEND") or "numpy"):
+        known = catalogue.exercises(more)
+        if options.action in ACTIONS:
+            return ACTIONS[options.action](options, known)
+        if options.name is not None or options.action not in {one.name for one in known}:
+            actions = ", ".join(ACTIONS)
+            raise UserError(f"{options.action!r} is neither an action ({actions}) nor an exercise; see `exercise list`")
+        named = replace(options, name=options.action)
+        begun = (Path(options.folder) / _asked(named, known).file).exists()
+        return (check if begun else start)(named, known)
+
+
+# ---------------------------------------------------------------------------------------------------- students
+
+
+def list_all(options: Options, among: list[Exercise]) -> int:
+    progress = Progress(Path(options.folder))
+    chosen = _of_track(options, among)
+    rows, before = [], None
+    for one in chosen:
+        rows.append((one.track if one.track != before else "", one.name, LEVELS.get(one.level, one.level), one.minutes,
+                     progress[one.name].state(), one.title))  # fmt: skip
+        before = one.track
+    print(table(("track", "exercise", "level", "minutes", "you", "what"), rows, right=(3,)))
+    passed = sum(bool(progress[one.name].passed) for one in chosen)
+    print(f"\n{passed} of {len(chosen)} passed")
+    if any(one.kind == "cuda" for one in chosen) and (missing := kernels.reasons()["emulated"]):
+        print(f"the CUDA exercises cannot be judged here: {missing}")
+    if (following := _following(chosen, progress)) is not None:
+        print(f"next: minitransformer exercise start {following.name}")
+    return 0
+
+
+def start(options: Options, among: list[Exercise]) -> int:
+    exercise = _asked(options, among)
+    path = Path(options.folder) / exercise.file
+    if path.exists():
+        print(f"{path} is there already and was left as it is.")
+    else:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(exercise.start)
+        except OSError as error:
+            raise system_error(path, "cannot be written", error, FileError) from None
+        print(f"{path}: {exercise.title}, {LEVELS.get(exercise.level, exercise.level)}, {exercise.minutes} minutes.")
+    if exercise.lesson:
+        print(f"It belongs to lesson {exercise.lesson}.")
+    print(f"Open it, read, fill in the body, then: minitransformer exercise check {exercise.name}")
+    return 0
+
+
+def check(options: Options, among: list[Exercise]) -> int:
+    exercise = _asked(options, among)
+    _need_compiler(exercise)
+    path = Path(options.folder) / exercise.file
+    try:
+        source = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        advice = f"minitransformer exercise start {exercise.name}"
+        raise FileError(path, "there is no such file", f"begin with: {advice}") from None
+    except UnicodeDecodeError:
+        raise FileError(path, "is not text in UTF-8", "save it as UTF-8") from None
+    except OSError as error:
+        raise system_error(path, "cannot be read", error, FileError) from None
+    progress = Progress(Path(options.folder))
+    if exercise.kind != "python":
+        print(f"judging {path} (a compiler takes part: some seconds) ...", file=sys.stderr, flush=True)
+    with Sandbox() as sandbox:
+        verdict = Judge(sandbox).judge(exercise, source)
+    if verdict.kind != "not begun":
+        progress.tried(exercise.name, verdict.passed)
+    print(report(exercise, verdict, progress[exercise.name].hints))
+    if verdict.passed and (following := _following(among, progress, exercise.track)) is not None:
+        print(f"next: minitransformer exercise start {following.name}")
+    return 0 if verdict.passed else 1
+
+
+def report(exercise: Exercise, verdict: Verdict, hints: int = 0) -> str:
+    """A verdict as a student reads it."""
+    width = min(120, shutil.get_terminal_size((100, 24)).columns)
+    if verdict.passed:
+        lines = [f"{exercise.name}: right, on all {verdict.of} inputs."]
+    else:
+        lines = [f"{exercise.name}: not yet right: {verdict.kind} ({verdict.right} of {verdict.of} inputs pass)", ""]
+        for line in verdict.text.splitlines():  # arrays and code stay as they are, sentences are wrapped
+            sentence = len(line) > width - 2 and not line.startswith((" ", "expected", "got", "line "))
+            lines += (
+                textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="  ") if sentence else [f"  {line}"]
+            )
+        if verdict.mistake:
+            lines += ["", *textwrap.wrap(verdict.mistake, width, initial_indent="  → ", subsequent_indent="    ")]
+    if verdict.printed.strip():
+        printed = verdict.printed.rstrip().splitlines()[:12]
+        lines += ["", "  your program printed:", *(f"    {one_line(line, width)}" for line in printed)]
+    if not verdict.passed and hints < len(exercise.hints):
+        lines += ["", f"a hint: minitransformer exercise hint {exercise.name}"]
+    return "\n".join(lines)
+
+
+def hint(options: Options, among: list[Exercise]) -> int:
+    exercise = _asked(options, among)
+    progress = Progress(Path(options.folder))
+    given = progress[exercise.name].hints
+    for number, text in enumerate(exercise.hints[: given + 1], start=1):
+        print(f"hint {number} of {len(exercise.hints)}: {text}")
+    if given >= len(exercise.hints):
+        print(f"There are no more. The solution: minitransformer exercise solution {exercise.name}")
+    else:
+        progress.hinted(exercise.name)
+    return 0
+
+
+def solution(options: Options, among: list[Exercise]) -> int:
+    exercise = _asked(options, among)
+    progress = Progress(Path(options.folder))
+    if not (progress[exercise.name].tries or options.anyway):
+        raise UserError(f"first try it yourself (minitransformer exercise check {exercise.name}), or ask with --anyway")
+    progress.shown(exercise.name)
+    print(exercise.solution)
+    return 0
+
+
+def propose(options: Options, among: list[Exercise]) -> int:
+    progress = Progress(Path(options.folder))
+    following = _following(_of_track(options, among), progress)
+    if following is None:
+        print("All are passed.")
+        return 0
+    state = progress[following.name].state()
+    print(f"{following.name} ({following.track}, {following.minutes} minutes): {following.title}")
+    doing = "check" if state or (Path(options.folder) / following.file).exists() else "start"
+    print(f"minitransformer exercise {doing} {following.name}")
+    return 0
+
+
+def grade(options: Options, among: list[Exercise]) -> int:
+    if options.name is None:
+        raise UserError("which folder? minitransformer exercise grade FOLDER, with a subfolder for each student")
+    if options.jobs is not None and options.jobs < 1:
+        raise UserError(f"--jobs {options.jobs}: at least 1 is needed")
+    print(grading.grade(Path(options.name), among, Path(options.csv) if options.csv else None, options.jobs))
+    return 0
+
+
+ACTIONS = {
+    "list": list_all, "start": start, "check": check, "hint": hint, "solution": solution, "next": propose,
+    "grade": grade,
+}  # fmt: skip
+
+
+def _asked(options: Options, among: list[Exercise]) -> Exercise:
+    if options.name is None:
+        raise UserError(
+            f"which one? minitransformer exercise {options.action} NAME; `minitransformer exercise` lists them"
+        )
+    return catalogue.named(options.name, among)
+
+
+def _of_track(options: Options, among: list[Exercise]) -> list[Exercise]:
+    chosen = [one for one in among if options.track in (None, one.track)]
+    if not chosen:
+        tracks = ", ".join(dict.fromkeys(one.track for one in among))
+        raise UserError(f"no track is called {options.track!r}; there are: {tracks}")
+    return chosen
+
+
+def _following(among: list[Exercise], progress: Progress, track: str | None = None) -> Exercise | None:
+    """The first that is not passed, of this track if possible."""
+    left = [one for one in among if not progress[one.name].passed]
+    return next((one for one in left if one.track == track), left[0] if left else None)
+
+
+def _need_compiler(exercise: Exercise) -> None:
+    if exercise.kind == "cuda" and (missing := kernels.reasons()["emulated"]) is not None:
+        raise UserError(f"{exercise.name} runs in the emulator, which cannot be used here: {missing}")

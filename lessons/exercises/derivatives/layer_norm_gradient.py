@@ -1,0 +1,149 @@
+"""# The gradient of layer norm
+
+Layer norm gives every row mean 0 and variance 1, then scales and shifts its columns:
+
+    mean = Σ x / C,   var = Σ (x - mean)² / C,   r = 1 / sqrt(var + 1e-5)
+    n = (x - mean) r
+    y = n weight + bias
+
+Every entry of a row moves its mean and its variance, and so all results of the row. What arrives at n is g = dy
+weight; then
+
+    dx      = r (g - mean(g) - n mean(g n))          means along the row
+    dweight = Σ over rows of dy n
+    dbias   = Σ over rows of dy
+
+The two terms that are subtracted say: moving all entries by the same amount, or stretching them all, changes nothing.
+
+Example: for x = [[-1, 1]], weight = [1, 1], bias = [0, 0] and dy = [[1, 0]], n is [[-1, 1]] (nearly), g - mean(g) is
+[[0.5, -0.5]], mean(g n) is -0.5, and dx is nearly zero: with two entries, mean and stretch are all there is.
+"""
+
+import numpy as np
+
+import autograd.functional as F
+from lessons.exercises.exercise import Case, code, edit
+
+TRACK, LESSON, LEVEL, MINUTES = "derivatives", "01", 3, 25
+RESULTS = ("dx", "dweight", "dbias")
+
+STUB = '''
+import numpy as np
+
+
+def layer_norm_gradient(dy, x, weight, bias):
+    """dy, x (N, C); weight, bias (C)  →  dx (N, C), dweight (C), dbias (C)"""
+    raise NotImplementedError("your turn")
+'''
+
+HINTS = (
+    "Compute mean, r and n for every row first (axis=-1, keepdims=True). dweight and dbias are sums over the rows.",
+    "g = dy * weight. Both means in the formula of dx run along the row: one number for each row.",
+    "dx = r * (g - g.mean(axis=-1, keepdims=True) - n * (g * n).mean(axis=-1, keepdims=True)).",
+)
+
+SOLUTION = '''
+import numpy as np
+
+
+def layer_norm_gradient(dy, x, weight, bias):
+    """dy, x (N, C); weight, bias (C)  →  dx (N, C), dweight (C), dbias (C)"""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    r = 1 / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+    n = centred * r
+    g = dy * weight  # what arrives at n
+    shift = g.mean(axis=-1, keepdims=True)  # the part that the mean takes away
+    stretch = (g * n).mean(axis=-1, keepdims=True)  # the part that the variance takes away
+    dx = r * (g - shift - n * stretch)
+    return dx, (dy * n).sum(axis=0), dy.sum(axis=0)
+'''
+
+ANOTHER = """
+import numpy as np
+
+
+def layer_norm_gradient(dy, x, weight, bias):
+    N, C = x.shape
+    dx, dweight, dbias = np.zeros((N, C)), np.zeros(C), np.zeros(C)
+    for row in reversed(range(N)):  # the chain rule step by step, back through the variance and then the mean
+        centred = x[row] - sum(x[row]) / C
+        s = np.sqrt(sum(centred**2) / C + 1e-5)
+        dn = dy[row] * weight
+        ds = -(dn @ centred) / s**2
+        dcentred = dn / s + ds * centred / (C * s)
+        dx[row] = dcentred - sum(dcentred) / C
+        dweight += dy[row] * centred / s
+        dbias += dy[row]
+    return dx, dweight, dbias
+"""
+
+WRONG = {
+    "mean taken as constant": edit(
+        "g - shift - n", "g - n", tell="mean(g) is missing: the mean of the row moves with x."
+    ),
+    "variance taken as constant": edit(
+        " - n * stretch", "", tell="n mean(g n) is missing: the variance of the row moves with x."
+    ),
+    "both taken as constants": edit(
+        "g - shift - n * stretch",
+        "g",
+        tell="Both subtracted terms are missing: mean and variance are treated as constants.",
+    ),
+    "weight forgotten": edit("g = dy * weight", "g = dy.copy()", tell="g lacks the weight: y is n times weight."),
+    "r forgotten": edit("dx = r * (", "dx = (", tell="The factor r in front is missing."),
+    "C - 1": edit(
+        "(centred**2).mean(axis=-1, keepdims=True)",
+        "(centred**2).sum(axis=-1, keepdims=True) / max(1, x.shape[-1] - 1)",
+        tell="The variance is divided by C - 1; layer norm divides by C.",
+    ),
+    "no epsilon": edit(" + 1e-5)", ")", says="expected"),
+    "sum for mean": edit(
+        "(g * n).mean(", "(g * n).sum(", tell="mean(g n) is a sum here: the division by C is missing."
+    ),
+    "dweight without n": edit("(dy * n).sum(axis=0)", "dy.sum(axis=0)", tell="dweight lacks n."),
+    "dweight from x": edit("(dy * n)", "(dy * x)", tell="dweight uses x; what the weight was multiplied with is n."),
+    "dbias not summed": edit("dy.sum(axis=0)", "dy", says="broadcast"),
+    "sign": edit("r * (g", "-r * (g", says="sign"),
+    "only the example": code(
+        """
+import numpy as np
+
+
+def layer_norm_gradient(dy, x, weight, bias):
+    return np.zeros(x.shape), (dy * x).sum(axis=0), dy.sum(axis=0)
+""",
+        tell="dx is zero: that is nearly true for rows of two entries, and for no others.",
+    ),
+    "the engine's own": code(
+        """
+import autograd.functional as F
+from autograd import Tensor
+
+
+def layer_norm_gradient(dy, x, weight, bias):
+    given = [Tensor(one, requires_grad=True) for one in (x, weight, bias)]
+    F.layer_norm(*given).backward(dy)
+    return tuple(one.grad.numpy() for one in given)
+""",
+        says="not to call",
+    ),
+}
+
+
+def forward(x, weight, bias):
+    return F.layer_norm(x, weight, bias)
+
+
+def cases():
+    rng = np.random.default_rng(0)
+    yield Case(
+        "three entries",
+        (np.array([[1.0, 0.0, 2.0]]), np.array([[0.0, 1.0, 3.0]]), np.array([1.0, 2.0, 1.0]), np.zeros(3)),
+    )
+    yield Case("the example", (np.array([[1.0, 0.0]]), np.array([[-1.0, 1.0]]), np.ones(2), np.zeros(2)))
+    yield Case(
+        "a row that is nearly constant",
+        (np.array([[1.0, 0.0, 2.0]]), np.array([[1.0, 1.001, 1.002]]), np.ones(3), np.ones(3)),
+    )
+    for label, N, C in (("one column", 2, 1), ("two rows", 2, 3), ("larger", 6, 11)):
+        yield Case(label, tuple(rng.normal(size=shape) for shape in ((N, C), (N, C), (C,), (C,))))

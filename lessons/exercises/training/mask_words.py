@@ -1,0 +1,147 @@
+"""# Words to guess, as BERT does it
+
+BERT learns by filling gaps. Of the words of a text some 15 % are chosen. Of those, 80 % are replaced by the mark
+[MASK], 10 % by a random word, and 10 % stay as they are: so that the model cannot be sure of any word it sees. Only
+the chosen words have a target; for all others it is -1, "does not count".
+
+The dice have been thrown for you: `chance` and `choice` hold a number from 0 to 1 for each word, `random_words` a
+random word.
+
+    chosen where chance < 0.15
+        choice < 0.8          → mask
+        0.8 ≤ choice < 0.9    → the random word
+        0.9 ≤ choice          → stays
+    target = the word as it was, where chosen; else -1
+
+Example: ids = [7, 8], chance = [0.1, 0.9], choice = [0.5, 0.5], mask = 1: the inputs are [1, 8], the targets [7, -1].
+"""
+
+import numpy as np
+
+from lessons.exercises.exercise import Case, code, edit
+
+TRACK, LESSON, LEVEL, MINUTES = "training", "12", 1, 10
+RESULTS = ("inputs", "targets")
+
+STUB = '''
+import numpy as np
+
+
+def mask_words(ids, chance, choice, random_words, mask):
+    """all (T), ids and random_words integers; mask: a word  →  inputs (T), targets (T)"""
+    raise NotImplementedError("your turn")
+'''
+
+HINTS = (
+    "First chosen = chance < 0.15. Targets follow from that alone.",
+    "np.where inside np.where: mask, random word or the word itself.",
+    "changed = np.where(choice < 0.8, mask, np.where(choice < 0.9, random_words, ids)), and only where chosen.",
+)
+
+SOLUTION = '''
+import numpy as np
+
+
+def mask_words(ids, chance, choice, random_words, mask):
+    """all (T), ids and random_words integers; mask: a word  →  inputs (T), targets (T)"""
+    chosen = chance < 0.15
+    changed = np.where(choice < 0.8, mask, np.where(choice < 0.9, random_words, ids))
+    inputs = np.where(chosen, changed, ids)
+    targets = np.where(chosen, ids, -1)  # also for chosen words that stay as they are
+    return inputs, targets
+'''
+
+ANOTHER = """
+def mask_words(ids, chance, choice, random_words, mask):
+    inputs, targets = [], []
+    for word, a, b, other in zip(ids, chance, choice, random_words):
+        if a >= 0.15:
+            inputs.append(word)
+            targets.append(-1)
+            continue
+        targets.append(word)
+        inputs.append(mask if b < 0.8 else other if b < 0.9 else word)
+    return inputs, targets
+"""
+
+WRONG = {
+    "everything masked": edit(
+        "np.where(choice < 0.8, mask, np.where(choice < 0.9, random_words, ids))",
+        "mask",
+        tell="Every chosen word becomes the mask; a tenth becomes a random word, a tenth stays.",
+    ),
+    "targets for all": edit(
+        "np.where(chosen, ids, -1)", "ids.copy()", tell="Every word has a target; only the chosen ones count."
+    ),
+    "no target for those that stay": edit(
+        "np.where(chosen, ids, -1)",
+        "np.where(inputs != ids, ids, -1)",
+        tell="Chosen words that stay as they are have no target; they should be guessed too.",
+    ),
+    "targets after masking": edit(
+        "np.where(chosen, ids, -1)",
+        "np.where(chosen, inputs, -1)",
+        tell="The targets are the words after masking; the model should guess the words as they were.",
+    ),
+    "targets the wrong way round": edit(
+        "np.where(chosen, ids, -1)",
+        "np.where(chosen, -1, ids)",
+        tell="The words that were not chosen have the targets.",
+    ),
+    "85 % chosen": edit(
+        "chance < 0.15", "chance > 0.15", tell="The comparison is the wrong way round: 85 % are chosen."
+    ),
+    "limits included": edit("chance < 0.15", "chance <= 0.15", tell="A chance of exactly 0.15 is not chosen."),
+    "no random words": edit(
+        "np.where(choice < 0.9, random_words, ids)", "ids", tell="Random words are missing: 0.8 ≤ choice < 0.9."
+    ),
+    "none stays": edit(
+        "np.where(choice < 0.9, random_words, ids)",
+        "random_words",
+        tell="A tenth of the chosen words should stay as they are.",
+    ),
+    "random and same exchanged": edit(
+        "np.where(choice < 0.9, random_words, ids)",
+        "np.where(choice < 0.9, ids, random_words)",
+        tell="Random words and words that stay are exchanged.",
+    ),
+    "all words changed": edit(
+        "np.where(chosen, changed, ids)", "changed", tell="All words are changed; only the chosen ones should be."
+    ),
+    "zero for no target": edit("ids, -1)", "ids, 0)", tell="0 is a word; what does not count is -1."),
+    "in place": edit(
+        "inputs = np.where(chosen, changed, ids)\n    targets = np.where(chosen, ids, -1)",
+        "targets = np.where(chosen, ids, -1)\n    ids[chosen] = changed[chosen]\n    inputs = ids",
+        says="writes to its inputs",
+    ),
+    "only the example": code(
+        """
+def mask_words(ids, chance, choice, random_words, mask):
+    return [1, 8], [7, -1]
+""",
+        says="expected",
+    ),
+}
+
+
+def expected(ids, chance, choice, random_words, mask):
+    inputs, targets = ids.copy(), np.full(ids.shape, -1)
+    chosen = np.flatnonzero(chance < 0.15)
+    targets[chosen] = ids[chosen]
+    for t in chosen:
+        kind = int(np.searchsorted([0.8, 0.9], choice[t], side="right"))
+        inputs[t] = (mask, random_words[t], ids[t])[kind]
+    return inputs, targets
+
+
+def cases():
+    def one(label, ids, chance, choice, random_words):
+        return Case(label, (np.array(ids), np.array(chance), np.array(choice), np.array(random_words), 1))
+
+    yield one("the example", [7, 8], [0.1, 0.9], [0.5, 0.5], [3, 4])
+    yield one("a random word", [7], [0.1], [0.85], [3])
+    yield one("a word that stays", [7], [0.1], [0.95], [3])
+    yield one("at the limits", [7, 8, 9], [0.15, 0.0, 0.0], [0.0, 0.8, 0.9], [3, 4, 5])
+    rng = np.random.default_rng(0)
+    T = 60
+    yield one("a longer text", rng.integers(2, 30, T), rng.random(T) * 0.3, rng.random(T), rng.integers(2, 30, T))

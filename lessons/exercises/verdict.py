@@ -1,0 +1,163 @@
+"""What a student is told: the input, what went wrong with it, and what can be said before any number is compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lessons.exercises.compare import SHOWN, Difference, indented, show
+from lessons.exercises.exercise import Case, Exercise
+from lessons.exercises.sandbox import MEGABYTES, Answer, Outcome
+
+STEP = 1e-5  # of the central difference shown beside a wrong gradient: its error is near 1e-10
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """kind says in a word or two what is wrong ("" if nothing is); text explains; mistake is the likely cause."""
+
+    passed: bool
+    kind: str = ""
+    text: str = ""
+    mistake: str = ""
+    printed: str = ""
+    right: int = 0  # inputs that passed
+    of: int = 0
+
+
+RACE = {
+    "numba": "Threads run the iterations of a prange at the same time: each must own the elements that it writes.",
+    "cuda": "Threads run in any order: what one of them needs from another must be separated by a barrier.",
+}
+
+
+def copies(arguments: tuple) -> tuple:
+    return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in arguments)
+
+
+def named_arguments(exercise: Exercise, case: Case) -> Mapping[str, Any]:
+    return dict(zip(exercise.parameters, case.arguments, strict=False)) if not case.call else {}
+
+
+def shown_input(exercise: Exercise, case: Case) -> str:
+    """The input in words, its sizes, and its numbers if they are few."""
+    given = named_arguments(exercise, case)
+    sizes = ", ".join(
+        f"{name} {np.shape(v)}" if np.ndim(v) else f"{name}={v:.6g}" if isinstance(v, float) else f"{name}={v}"
+        for name, v in given.items()
+    )
+    lines = [f"input     {case.label}" + (f": {sizes}" if sizes else "")]
+    if sum(np.size(value) for value in given.values()) <= 2 * SHOWN:
+        for name, value in given.items():
+            if np.ndim(value):
+                lines += indented(f"          {name} = ", show(value))
+    return "\n".join(lines)
+
+
+def by_differences(exercise: Exercise, case: Case, found: Difference) -> list[str]:
+    """The derivative at the wrong entry by differences of the forward function: no rule has to be believed."""
+    from autograd import Tensor, no_grad
+
+    assert exercise.forward
+    dy, *inputs = copies(case.arguments)
+    index = list(exercise.results).index(found.name) if found.name in exercise.results else 0
+    values = []
+    with no_grad():
+        for step in (STEP, -STEP):
+            moved = [one.copy() for one in inputs]
+            moved[index][found.place] += step
+            values.append(float((exercise.forward(*map(Tensor, moved)).numpy() * dy).sum()))
+    return [f"by differences of the forward function, without any rule: {(values[0] - values[1]) / (2 * STEP):.6g}"]
+
+
+_NOT_THE_TASK = "The task is to write the function, not to call one that has it."
+
+
+def refused(exercise: Exercise, source: str) -> Verdict | None:
+    """What can be seen before anything runs: calls of the very function that is to be written, foreign includes."""
+    cuda = exercise.kind == "cuda"
+    bare = re.sub(r"//[^\n]*|/\*.*?\*/" if cuda else r"#[^\n]*", "", source, flags=re.DOTALL)
+    for number, line in enumerate(bare.splitlines(), start=1):
+        for name in exercise.forbidden:
+            if re.search(rf"(?<![\w]){re.escape(name)}\s*\(", line) and not re.search(r"__device__|\bdef ", line):
+                return Verdict(
+                    False, "engine", f"line {number}: {line.strip()}\n{name} is the task itself.", _NOT_THE_TASK
+                )
+        include = re.match(r"\s*#\s*include\s*(\S+)", line) if cuda else None
+        if include and include[1] != '"common.cuh"':
+            text = f"line {number}: {line.strip()}\nonly common.cuh is at hand in this exercise."
+            return Verdict(False, "engine", text, _NOT_THE_TASK)
+    return None
+
+
+def raised(exercise: Exercise, case: Case, answer: Answer, source: str) -> Verdict:
+    where = f"line {answer.line}: {answer.code}\n" if answer.line else ""
+    start = "" if answer.before else f"{shown_input(exercise, case)}\n"
+    if answer.error == "NotImplementedError":
+        return Verdict(False, "not begun", "The body is still to be written.")
+    if answer.error == "no value":
+        return Verdict(False, "wrong result", f"{start}got       {answer.text}\nNumbers, arrays or text are expected.")
+    if "is not at hand in this exercise" in answer.text:
+        text = f"{where}{answer.text}: NumPy and Python's own library are."
+        if exercise.kind == "numba":
+            text = text.replace("NumPy", "NumPy, Numba")
+        return Verdict(False, "engine", text, _NOT_THE_TASK)
+    if answer.error == "PermissionError":
+        return Verdict(False, "fence", f"{where}{answer.text}", "A function computes from its inputs alone.")
+    if answer.error == "MemoryError":
+        return Verdict(
+            False, "memory", f"{start}{where}The answer needs more memory than it may have ({MEGABYTES} MB)."
+        )
+    if exercise.kind == "cuda":
+        text = answer.text + quoted(exercise, answer, source)
+        mistake = _CUDA.get(answer.error, "")
+        if answer.error == "CompilerError":
+            return Verdict(False, "does not compile", re.sub(r"^.*?cannot compile .*?: (?=\S+\.cu)", "", text))
+        if answer.error == "race" and "another block" in text:
+            mistake = "Blocks run in any order, and no barrier holds them all: each must own what it writes."
+        return Verdict(False, answer.error, f"{start}{text}", mistake)
+    if answer.error == "SystemExit":
+        return Verdict(False, "exit", f"{start}{where}The answer ends the program instead of returning a result.")
+    said = f"{answer.error}: {answer.text}" if answer.text else answer.error
+    return Verdict(
+        False,
+        "error",
+        f"{start}{where}{said}",
+        (_PYTHON | (_NUMBA if exercise.kind == "numba" else {})).get(answer.error, ""),
+    )
+
+
+def quoted(exercise: Exercise, answer: Answer, source: str) -> str:
+    """The student's own lines that the emulator, the compiler or the watch over a prange names."""
+    lines = source.splitlines()
+    named = re.findall(rf"{re.escape(exercise.file)}:(\d+)", " ".join([answer.text, *answer.lines]))
+    named += re.findall(r"in line (\d+)", answer.race)
+    numbers = sorted({int(number) for number in named if 0 < int(number) <= len(lines)})
+    return "".join(f"\nline {number}: {lines[number - 1].strip()}" for number in numbers)
+
+
+_CUDA = {
+    "race": RACE["cuda"],
+    "divergent barrier": "Every thread of a block must reach the same __syncthreads: take it out of the branch.",
+    "missing lane": "Every lane must take part in a shuffle: none may have left, none may stand in another branch.",
+    "out of bounds": "An index leaves its array. Where there are more threads than work, test the index first.",
+    "uninitialised read": "Shared memory is read before it was written: a barrier, or a part of it, is missing.",
+    "write to const": "An input is written to.",
+    "LaunchError": "Keep the name and the parameters of the kernel as they are in the file that you were given.",
+}
+_PYTHON = {"RecursionError": "The function calls itself without end."}
+_NUMBA = {"IndexError": "An index leaves its array: compiled, nobody would tell you."}
+
+
+def ended(outcome: Outcome, case: Case) -> Verdict:
+    text = f"input     {case.label}\n"
+    if outcome.end == "time":
+        return Verdict(False, "time", f"{text}{outcome.reason}.", "Is there a loop that never ends?")
+    if outcome.end == "exit":
+        reason = f"The program ended by itself ({outcome.reason}) before it returned a result."
+        return Verdict(False, "exit", text + reason, "Return the result; do not leave the program.")
+    return Verdict(False, "crash", f"{text}{outcome.reason}.")

@@ -1,0 +1,169 @@
+"""minitransformer exercise, as students and teachers use it."""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command_support import refused, says
+from snippets import snippets
+
+import kernels
+from lessons.exercises import catalogue, power
+from lessons.exercises.grading import Submission, judged
+from minitransformer.app.cli.main import main
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def desk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MINITRANSFORMER_EXERCISES", raising=False)
+    with kernels.use("numpy"):
+        yield tmp_path
+
+
+def exercise(capsys, *arguments, code=0):
+    capsys.readouterr()
+    assert main(["exercise", *arguments]) == code
+    return capsys.readouterr().out
+
+
+def solution_of(name):
+    return catalogue.named(name, catalogue.ours()).solution
+
+
+def test_from_the_start_to_a_passed_one(capsys, desk):
+    assert "matmul-gradient" in exercise(capsys)
+    assert "exercises/matmul-gradient.py" in exercise(capsys, "start", "matmul-gradient")
+    file = desk / "exercises" / "matmul-gradient.py"
+    assert "still to be written" in exercise(capsys, "check", "matmul-gradient", code=1)
+    assert "first try" in refused(capsys, "exercise", "solution", "matmul-gradient")
+    file.write_text(file.read_text().replace('raise NotImplementedError("your turn")', "return dy @ w, x.T @ dy"))
+    said = exercise(capsys, "check", "matmul-gradient", code=1)
+    assert "the example" in said and "transposed" in said and "exercise hint matmul-gradient" in said
+    assert exercise(capsys, "hint", "matmul-gradient").count("hint ") == 1
+    assert exercise(capsys, "hint", "matmul-gradient").count("hint ") == 2
+    exercise(capsys, "hint", "matmul-gradient")
+    assert "no more" in exercise(capsys, "hint", "matmul-gradient")
+    assert "dy.T @ x" in exercise(capsys, "solution", "matmul-gradient")
+    file.write_text(file.read_text().replace("x.T @ dy", "dy.T @ x"))
+    assert "right, on all" in exercise(capsys, "check", "matmul-gradient")
+    assert "1 of" in exercise(capsys) and "passed" in exercise(capsys)
+    kept = json.loads((desk / "exercises" / "progress.json").read_text())["matmul-gradient"]
+    assert kept["tries"] == 2 and kept["hints"] == 3 and kept["solution"] and kept["passed"]
+    assert "matmul-gradient" not in exercise(capsys, "next", "--track", "derivatives")
+
+
+def test_a_name_alone_starts_or_checks(capsys, desk):
+    assert "exercises/product.py" in exercise(capsys, "product")
+    assert "still to be written" in exercise(capsys, "product", code=1)
+
+
+def test_work_is_never_overwritten(capsys, desk):
+    exercise(capsys, "start", "product")
+    file = desk / "exercises" / "product.py"
+    file.write_text("mine")
+    assert "left as it is" in exercise(capsys, "start", "product") and file.read_text() == "mine"
+
+
+def test_a_failed_try_after_a_passed_one_takes_nothing_away(capsys, desk):
+    exercise(capsys, "start", "matmul-gradient")
+    file = desk / "exercises" / "matmul-gradient.py"
+    file.write_text(solution_of("matmul-gradient"))
+    exercise(capsys, "check", "matmul-gradient")
+    file.write_text("def matmul_gradient(dy, x, w): return 1")
+    exercise(capsys, "check", "matmul-gradient", code=1)
+    assert "passed" in exercise(capsys, "list", "--track", "derivatives")
+
+
+def test_what_cannot_be_done_is_said_in_one_line(capsys, desk):
+    assert "did you mean matmul-gradient" in refused(capsys, "exercise", "start", "matmul")
+    assert "which one?" in refused(capsys, "exercise", "check")
+    assert "begin with: minitransformer exercise start product" in refused(capsys, "exercise", "check", "product")
+    assert "'sart' is neither an action (list, start" in refused(capsys, "exercise", "sart", "product")
+    assert "no track is called 'tensors'" in refused(capsys, "exercise", "list", "--track", "tensors")
+    assert "there is no such folder" in refused(capsys, "exercise", "grade", "nowhere")
+    assert "--more nowhere" in refused(capsys, "exercise", "--more", "nowhere")
+    (desk / "empty").mkdir()
+    assert "no answers there" in refused(capsys, "exercise", "grade", "empty")
+    (desk / "exercises").mkdir()
+    (desk / "exercises" / "progress.json").write_text("{")
+    assert "is damaged; move it away" in refused(capsys, "exercise")
+    assert (desk / "exercises" / "progress.json").read_text() == "{"
+
+
+def test_without_a_compiler_cuda_is_refused_plainly(capsys, desk, monkeypatch):
+    monkeypatch.setattr(kernels, "reasons", lambda: {"emulated": "there is no compiler 'g++'; install g++"})
+    assert "install g++" in refused(capsys, "exercise", "check", "vector-add")
+    assert "cannot be judged here: there is no compiler" in exercise(capsys)
+
+
+def test_a_class_is_graded(capsys, desk):
+    for student, source in (
+        ("anna", solution_of("product")),
+        ("bert", solution_of("product").replace("dy * a", "-dy * a")),
+    ):
+        (desk / "class" / student).mkdir(parents=True)
+        (desk / "class" / student / "product.py").write_text(source)
+    (desk / "class" / "bert" / "matmul-gradient.py").write_bytes(b"\xff\xfe")
+    (desk / "class" / "anna" / "notes.txt").write_text("not an answer")
+    said = exercise(capsys, "grade", "class", "--csv", "marks.csv")
+    assert "anna" in said and "1/1" in said and "product (wrong numbers)" in said
+    rows = list(csv.DictReader((desk / "marks.csv").read_text().splitlines()))
+    assert [(row["student"], row["exercise"], row["passed"]) for row in rows] == [
+        ("anna", "product", "yes"), ("bert", "product", "no"), ("bert", "matmul-gradient", "no"),
+    ]  # fmt: skip
+    assert "sign" in rows[1]["likely mistake"] and rows[2]["what"] == "not readable"
+
+
+def test_a_class_is_graded_on_the_backend_in_use(desk):
+    used = []
+    product = catalogue.named("product", catalogue.ours())
+
+    def expected(*arguments):
+        used.append(kernels.current().name)
+        return product.expected(*arguments)
+
+    (desk / "product.py").write_text(product.solution)
+    work = [Submission("anna", replace(product, expected=expected), desk / "product.py")]
+    assert [verdict.passed for _, verdict in judged(work)] == [True]
+    assert set(used) == {"numpy"}
+
+
+def test_without_a_compiler_the_rest_of_a_class_is_graded(capsys, desk, monkeypatch):
+    monkeypatch.setattr(kernels, "reasons", lambda: {"emulated": "there is no compiler 'g++'; install g++"})
+    (desk / "class" / "anna").mkdir(parents=True)
+    for name, file in (("product", "product.py"), ("vector-add", "vector-add.cu")):
+        (desk / "class" / "anna" / file).write_text(solution_of(name))
+    said = exercise(capsys, "grade", "class", "--csv", "marks.csv")
+    assert "1/2" in said and "vector-add (not judged)" in said
+    assert "install g++" in (desk / "marks.csv").read_text()
+
+
+def test_a_teacher_adds_an_exercise_by_one_file(capsys, desk, monkeypatch):
+    """The recipe of CONTRIBUTING, as it stands there."""
+    (recipe,) = [one.code for one in snippets(ROOT / "CONTRIBUTING.md") if "TRACK, LESSON" in one.code]
+    (desk / "mine").mkdir()
+    (desk / "mine" / "row_means.py").write_text(recipe)
+    assert power.main(["--more", "mine", "row-means"]) == 0
+    assert "5 of 5" in capsys.readouterr().out
+    assert "my course" in exercise(capsys, "--more", "mine")
+    monkeypatch.setenv("MINITRANSFORMER_EXERCISES", str(desk / "mine"))
+    exercise(capsys, "start", "row-means")
+    file = desk / "exercises" / "row-means.py"
+    file.write_text(file.read_text().replace('raise NotImplementedError("your turn")', "return x.sum(axis=1)"))
+    assert "not divided by the number of columns" in exercise(capsys, "check", "row-means", code=1)
+    (desk / "mine" / "bad.py").write_text('"""# Bad"""\nTRACK = "x"\n')
+    assert "STUB, HINTS" in refused(capsys, "exercise", "list")
+    (desk / "mine" / "bad.py").write_text("1 / 0\n")
+    assert "ZeroDivisionError" in refused(capsys, "exercise", "list")
+
+
+def test_another_backend_gives_the_same_verdict(capsys, desk):
+    (desk / "exercises").mkdir()
+    (desk / "exercises" / "softmax-gradient.py").write_text(solution_of("softmax-gradient"))
+    assert "right, on all" in exercise(capsys, "check", "softmax-gradient", "--backend", "numba")
+    assert says(capsys, "exercise", "check", "softmax-gradient", "--backend", "numpy")

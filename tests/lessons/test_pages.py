@@ -1,0 +1,236 @@
+"""The pages of the book that are made from sources: kernels in rows, the reference, notebooks, figures."""
+
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import kernels
+from lessons.harness import claims
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+import alignment  # noqa: E402
+import api_pages  # noqa: E402
+import cells  # noqa: E402
+import figure_pages  # noqa: E402
+import front_pages  # noqa: E402
+import kernel_pages  # noqa: E402
+import notebooks  # noqa: E402
+import pages  # noqa: E402
+import torch_page  # noqa: E402
+
+SCRIPTS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
+NAMES = kernel_pages.kernel_names(ROOT)
+
+
+# ------------------------------------------------------------------------------------------------------- kernels
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_line_of_a_kernel_stands_on_its_page(name):
+    page = kernel_pages.kernel_page(ROOT, name, {})
+    words = " ".join(page.split())
+    files = [ROOT / "kernels" / tier / f"{name}{end}" for tier, _ in kernel_pages.TIERS for end in kernel_pages.ENDINGS]
+    lines = [line for file in files if file.exists() for line in file.read_text(encoding="utf-8").splitlines()]
+    assert lines
+    for line in lines:  # comments and docstrings on top lose their marks
+        text = " ".join(re.sub(r'^//+|^"""|"""$', "", line).split())
+        assert text in words, line
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_tier_of_a_kernel_is_empty_beside_its_function(name):
+    """A function of the contract is implemented on every tier, so each row has three cells."""
+    if name == "philox":  # not in the contract: helpers of the tiers differ
+        return
+    functions = kernel_pages.functions_of(ROOT, name)
+    assert {kernel.name for kernel in kernel_pages.CONTRACT.values() if kernel.file == name} == {*functions}
+    for folder, _ in kernel_pages.TIERS:
+        tier = kernel_pages._tier(ROOT, folder, name, functions)
+        for function in functions:
+            assert tier.rows[function] or kernel_pages._elsewhere(function, tier), f"{folder}/{name}: {function}"
+
+
+def test_a_helper_stands_with_the_only_function_that_needs_it(tmp_path):
+    text = "import math\n\n\ndef both(x): ...\n\n\ndef _only(x):\n    return both(x)\n\n\n# why\ndef f(x):\n"
+    text += "    return _only(x)\n\n\ndef g(x):\n    return both(f(x))\n"
+    aligned = alignment.align(["f", "g"], [alignment.python_pieces(text, tmp_path / "k.py")])
+    assert [sorted(piece.defines) for piece in aligned.rows["f"]] == [["_only"], ["f"]]
+    assert aligned.rows["f"][1].text.startswith("# why")
+    assert [sorted(piece.defines) for piece in aligned.rows["g"]] == [["g"]], "f is a row of its own"
+    assert [sorted(piece.defines) for piece in aligned.shared] == [[], ["both"]]
+
+
+def test_cuda_kernels_stand_with_the_function_that_launches_them(tmp_path):
+    cu = '// Idea.\n#include "a.h"\n\nextern "C" __global__ void f_rows(real* x) {\n    x[0] = 1;\n}\n\n'
+    cu += '// why\nextern "C" __global__ void f_sum(real* x) {\n}\n'
+    py = 'def f(x):\n    launch("f_rows")\n\n\ndef g(x):\n    launch("f_sum")\n'
+    sources = [alignment.cuda_pieces(cu, tmp_path / "k.cu"), alignment.python_pieces(py, tmp_path / "k.py")]
+    aligned = alignment.align(["f", "g"], sources)
+    assert aligned.idea.startswith("Idea.")
+    assert [piece.defines for piece in aligned.rows["g"]] == [{"f_sum"}, {"g"}], "though its name begins with f"
+    assert [piece.defines for piece in aligned.rows["f"]] == [{"f_rows"}, {"f"}]
+
+
+def test_lessons_and_kernels_lead_to_each_other():
+    titles = {script.stem: claims.title(script) for script in SCRIPTS}
+    assert kernel_pages.LESSONS.keys() <= titles.keys()
+    for lesson, names in kernel_pages.LESSONS.items():
+        for name in names:
+            assert name in NAMES, f"{lesson}: there is no kernel {name}"
+            assert f"../lessons/{lesson}.md" in kernel_pages.kernel_page(ROOT, name, titles)
+            assert f"../kernels/{name}.md" in kernel_pages.for_lesson(lesson, ROOT)
+
+
+# ----------------------------------------------------------------------------------------------------- reference
+
+
+@pytest.mark.parametrize("part", api_pages.PARTS, ids=[part.file for part in api_pages.PARTS])
+def test_every_public_name_has_an_example(part):
+    names = part.names()
+    assert names
+    assert names.keys() - part.examples.keys() == set(), (
+        f"docs/api_examples.py has no example for these of {part.title}"
+    )
+    assert part.examples.keys() - names.keys() == set(), f"docs/api_examples.py: these are not in {part.title}"
+    for name, example in part.examples.items():
+        assert re.search(rf"\b{name.rpartition('.')[2]}\b", example), f"the example of {name} does not show it"
+
+
+@pytest.mark.parametrize("part", api_pages.PARTS, ids=[part.file for part in api_pages.PARTS])
+def test_every_example_runs(part):
+    with kernels.use("numpy"):
+        page = api_pages.part_page(part)
+    assert page.count("\n## ") == len(part.examples)
+    assert " object at 0x" not in page, "an address says nothing, and changes with each book"
+
+
+def test_a_broken_example_is_noticed():
+    with pytest.raises(AttributeError):
+        api_pages.run("F.softmin(x)")
+    assert api_pages.run("1 + 1\nNone\ny = 3\n'a'") == "2\na"
+
+
+# ------------------------------------------------------------------------------------------------- From PyTorch
+
+
+def test_from_pytorch_names_what_there_is():
+    import importlib
+
+    for _, ours, _ in torch_page.SIDE_BY_SIDE:
+        for name in re.findall(r"`((?:autograd|minitransformer|kernels)(?:\.\w+)*)", ours):
+            module, _, attribute = name.rpartition(".")
+            found = (
+                importlib.util.find_spec(name) if not module else hasattr(importlib.import_module(module), attribute)
+            )
+            assert found or importlib.util.find_spec(name), name
+    assert "`x.topk`" in torch_page.page()
+
+
+# ---------------------------------------------------------------------------------- notebooks, figures, front page
+
+
+def test_a_notebook_has_the_cells_of_its_lesson():
+    source = '# %% [markdown]\n# # 1. Sky\n\n# %% tags=["plumbing"]\nimport math\n\n# %%\nx = 1\n'
+    made = notebooks.notebook(source, "01_sky")
+    kinds = [(cell["cell_type"], cell["source"].splitlines()[0]) for cell in made["cells"]]
+    assert kinds[1:] == [
+        ("code", '__file__ = "01_sky.py"'),
+        ("markdown", "# 1. Sky"),
+        ("code", "import math"),
+        ("code", "x = 1"),
+    ]
+    assert [cell["metadata"].get("tags") for cell in made["cells"][3:]] == [["plumbing"], None]
+    assert len({cell["id"] for cell in made["cells"]}) == len(made["cells"])
+
+
+def test_no_badge_leads_nowhere(monkeypatch):
+    assert "colab" not in notebooks.links("01_sky") + notebooks.as_json("x = 1\n", "01_sky")
+    monkeypatch.setattr(notebooks, "GITHUB", "some/where")
+    assert "colab.research.google.com/github/some/where/blob/" in notebooks.links("01_sky")
+    assert "git clone" in notebooks.as_json("x = 1\n", "01_sky")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["02_attention", "06_heads"])
+def test_a_lesson_runs_as_a_notebook(name, tmp_path):
+    """Headless, with its figures inline and every claim tried."""
+    import nbclient
+    import nbformat
+
+    source = (ROOT / "lessons" / f"{name}.py").read_text(encoding="utf-8")
+    book = nbformat.reads(notebooks.as_json(source, name), as_version=4)
+    nbformat.validate(book)
+    nbclient.NotebookClient(book, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
+    images = [output for output in outputs if "image/png" in output.get("data", {})]
+    shown = source.count("lesson.show(") + source.count("trial.show(")
+    assert len(images) == shown > 0
+    printed = "".join(output.get("text", "") for output in outputs)
+    for claim in re.findall(r'lesson\.trial\(\s*"([\w-]+)"', source):
+        assert claim in printed
+    assert "FAILED" not in printed
+
+
+def test_the_pack_of_figures_has_their_captions(tmp_path, monkeypatch):
+    monkeypatch.setattr(figure_pages.claims, "FOLDER", tmp_path)
+    for name in ("01_a.png", "01_b.png"):
+        (tmp_path / name).write_bytes(b"picture")
+    claim = {"events": [{"check": "x"}, {"figure": "01_b.png", "caption": "Clouds."}]}
+    output = [[1, "words"], [2, {"figure": "01_a.png", "caption": "The sky."}]]
+    record = {"lesson": "01_sky", "title": "Sky", "output": output, "claims": [claim]}
+    assert figure_pages.pack([record], tmp_path / "pack.zip") == 2
+    with zipfile.ZipFile(tmp_path / "pack.zip") as pack:
+        assert set(pack.namelist()) == {"figures/CAPTIONS.txt", "figures/01_a.png", "figures/01_b.png"}
+        assert "Clouds." in pack.read("figures/CAPTIONS.txt").decode()
+    assert r"The sky\." in figure_pages.page([record])
+
+
+def test_the_paths_of_the_front_page_lead_to_lessons():
+    numbers = {int(script.stem[:2]) for script in SCRIPTS}
+    for title, _, evenings in front_pages.PATHS:
+        assert {n for evening in evenings for n in evening} <= numbers, title
+    assert {n for evening in front_pages.PATHS[-1][2] for n in evening} == numbers, "the longest path is the whole book"
+    assert {lesson for *_, lesson in front_pages.PICTURES} <= {script.stem for script in SCRIPTS}
+
+
+def test_the_course_has_a_class_for_each_lesson_and_exercises_that_exist():
+    from lessons.exercises import catalogue
+
+    text = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
+    for script in SCRIPTS:
+        assert f"(../lessons/{script.name})" in text
+        (control,) = re.findall(rf"^\| {int(script.stem[:2])} \| `([\w-]+)` \|", text, re.MULTILINE)
+        assert f"--break {control}" in script.read_text(encoding="utf-8"), "a control that the lesson itself names"
+    known = {one.name for one in catalogue.ours()}
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| [")]
+    named = {name for row in rows for name in re.findall(r"`([\w-]+)`", row[5])}
+    assert named and named <= known, named - known
+
+
+def test_links_to_sources_become_their_names():
+    text = "[how](word_sample.py), [a page](other.md), [two](../lessons/02_attention.py)"
+    shown = "how (`word_sample.py`), [a page](other.md), [two](lessons/02_attention.md)"
+    assert pages.without_sources(text) == shown
+
+
+def test_links_of_pages_that_are_read_outside_of_the_book_lead_somewhere():
+    for page in ("README.md", "CHANGELOG.md", "docs/teaching.md", "docs/installation.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for link in re.findall(r"\]\(((?!http|#)[^)#]+)", text):
+            assert ((ROOT / page).parent / link).exists(), f"{page}: {link}"
+
+
+def test_prose_flows_and_columns_stay():
+    long = "word " * 18
+    text = f"{long.strip()}\nand on.\n\nname   what it is\nother  what that is\n  indented"
+    assert cells.unwrapped(text) == f"{long.strip()} and on.\n\nname   what it is\nother  what that is\n  indented"
+
+
+def test_the_readme_has_every_lesson_in_order():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\d+\. \[(.+)\]\((lessons/\d\d_\w+\.py)\)", text, re.MULTILINE)
+    assert listed == [(claims.title(script), f"lessons/{script.name}") for script in SCRIPTS]
