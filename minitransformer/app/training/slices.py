@@ -11,7 +11,8 @@ whose order does not depend on N either: floats add up to other last bits in ano
 Each rank is responsible for a part of the weights: whole arrays, about P/N of all P numbers. It receives their
 gradients from the others, finishes their sums, keeps their optimizer state (which is thus divided, as in ZeRO-1) and
 sends the new weights to all. A rank receives some (N-1)/N · P numbers of gradients and as many of weights a step,
-together 2 (N-1)/N · P, the least that an all-reduce can do."""
+together 2 (N-1)/N · P, the least that an all-reduce can do, where the parts are equal; since whole arrays are dealt
+out, some ranks receive more."""
 
 from __future__ import annotations
 
