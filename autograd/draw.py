@@ -104,7 +104,8 @@ def _paint(tensors, places, bends, result, labels, path: Path) -> None:
     left, right = (min(columns) - 0.55) * column, (max(columns) + 0.55) * column
     bottom, top = -(rows - 1) * ROW - HEIGHT, HEIGHT
     with rc_context({"svg.fonttype": "none", "font.family": "sans-serif", "svg.hashsalt": "tape"}):
-        figure = Figure(figsize=((right - left) * INCHES, (top - bottom) * INCHES))
+        size = (right - left) * INCHES, (top - bottom) * INCHES
+        figure = Figure(figsize=size, layout="none")  # whatever layout the user has chosen for figures
         axes = figure.add_axes((0, 0, 1, 1))
         for tensor in tensors:
             x, row = places[id(tensor)]

@@ -188,6 +188,7 @@ MODELS = {
 # Methods of models: what all of them have, then what one kind has more
 METHODS = {
     "Bert.hidden": "bert = Bert(vocab_size=10, n_layers=1, **sizes)\nbert.hidden([[1, 2, 3]], [[0, 0, 0]]).shape",
+    "Bert.sentences": "bert = Bert(vocab_size=10, n_layers=1, **sizes)\nbert.sentences([[1, 2, 3], [4, 5, 6]]).shape",
     "Bert.loss": "bert = Bert(vocab_size=10, n_layers=1, **sizes)\nbert.loss([[1, 2, 3]], [[0, 0, 0]], [[-1, 5, -1]], [1], ignore_index=-1).shape",
     "Bert.losses": "bert = Bert(vocab_size=10, n_layers=1, **sizes)\nlen(bert.losses([[1, 2, 3]], [[0, 0, 0]], [[-1, 5, -1]], [1], ignore_index=-1))",
     "Classifier.from_language_model": "Classifier.from_language_model(model, n_classes=3)([[1, 2]]).shape",

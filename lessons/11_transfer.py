@@ -231,6 +231,9 @@ def transfer_start(trial):
 
 
 # %% [markdown]
+# "Above at every epoch" holds for the average over the seeds. A single model from scratch that is lucky may pass a
+# single pretrained one for an epoch: look at the count of pairs above.
+#
 # Sharpened: the claim needs a condition, *while labels are scarce*. The next one needs the same condition from the
 # other side. **Predict:** the model from scratch has 128 labels and is allowed more and more epochs. Does it catch up?
 #

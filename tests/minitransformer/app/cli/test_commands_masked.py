@@ -250,7 +250,6 @@ def test_resuming_with_the_other_objective_is_refused(folder, capsys, objective,
         ("pretrain text.txt --activation sine --out new", "invalid choice: 'sine'"),
         ("pretrain text.txt --clip 0 --out new", "'0': give a number above 0"),
         ("pretrain text.txt --tokenizer words --steps 5 --warmup 5 --out new", "--warmup 5: the whole run has 5 steps"),
-        ("pretrain missing.txt --steps 5 --warmup 5 --out new", "--warmup 5"),  # said before anything is read
         ("generate --model runs/masked", "fills in hidden words and cannot go on with a text; name a run"),
         ("generate hello --beam 2 --model runs/masked", "without --objective"),
         ("finetune labels.tsv --from runs/masked --activation gelu --out new", "give them to pretrain, or add"),
