@@ -103,9 +103,11 @@ def _paint(tensors, places, bends, result, labels, path: Path) -> None:
     rows = 1 + max(row for _, row in places.values())
     left, right = (min(columns) - 0.55) * column, (max(columns) + 0.55) * column
     bottom, top = -(rows - 1) * ROW - HEIGHT, HEIGHT
-    with rc_context({"svg.fonttype": "none", "font.family": "sans-serif", "svg.hashsalt": "tape"}):
+    here = {"svg.fonttype": "none", "font.family": "sans-serif", "svg.hashsalt": "tape"}
+    no_layout: dict[str, Any] = {"figure.constrained_layout.use": False, "figure.autolayout": False}
+    with rc_context(here | no_layout):
         size = (right - left) * INCHES, (top - bottom) * INCHES
-        figure = Figure(figsize=size, layout="none")  # whatever layout the user has chosen for figures
+        figure = Figure(figsize=size)
         axes = figure.add_axes((0, 0, 1, 1))
         for tensor in tensors:
             x, row = places[id(tensor)]
