@@ -12,7 +12,7 @@
 # - what BERT reads (`[CLS]`, `[SEP]`, segments, positions) and which two questions it is trained on;
 # - why it sometimes hides a word behind a *wrong* word, and what BERT pays for reading both sides.
 #
-# **Time:** 25 minutes to read, one minute to run. **Before you start:** lesson 3 (the causal mask) and lesson 11 (a
+# **Time:** 25 minutes to read, up to three to run. **Before you start:** lesson 3 (the causal mask) and lesson 11 (a
 # language model, trained). You should have met cross-entropy: the loss $-\ln q$, if the model gave the right word the
 # probability $q$.
 #

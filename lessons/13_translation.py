@@ -13,7 +13,7 @@
 # - why a low loss proves nothing about a decoder, and which four counts do;
 # - what layer norm buys, and when forbidding repeated words helps.
 #
-# **Time:** 30 minutes to read, two minutes to run. **Before you start:** lesson 3 (masks and the decoder) and lesson 11
+# **Time:** 30 minutes to read, up to five to run. **Before you start:** lesson 3 (masks and the decoder) and lesson 11
 # (training, and writing word by word).
 #
 # Run it: `python lessons/13_translation.py`; `--break mask-off` shows a broken engine being caught; with `--full --data
