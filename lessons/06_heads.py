@@ -12,7 +12,7 @@
 # - why one head can bring back only *one* mixture, and which questions it therefore cannot answer;
 # - under which condition this holds, and how a single head can get around it.
 #
-# **Time:** 20 minutes to read, under a minute to run. **Before you start:** lesson 2 (attention); what a cross-entropy loss
+# **Time:** 20 minutes to read, a minute to run. **Before you start:** lesson 2 (attention); what a cross-entropy loss
 # is. Lesson 5 helps for the counting.
 #
 # **Run it:** `python lessons/06_heads.py`. Add `--break heads-tied` to see a check fail on a broken engine.

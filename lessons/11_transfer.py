@@ -16,7 +16,7 @@
 # - why writing is a loop, and what is kept between its rounds;
 # - when pretraining helps, when it does not, and which simple method to run beside it before you boast.
 #
-# **Time:** 30 minutes to read, two or three to run. **Before you start:** lessons 2 and 3 (attention and its mask); what
+# **Time:** 30 minutes to read, three to run. **Before you start:** lessons 2 and 3 (attention and its mask); what
 # training on labels means.
 #
 # **Run it:** `python lessons/11_transfer.py`. Add `--break weights-shuffled` to see a check fail on a broken engine.
