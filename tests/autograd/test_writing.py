@@ -406,4 +406,4 @@ def test_forward_passes_without_end_leave_nothing_behind():
     grown = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert len(gc.get_objects()) < objects + 100 and grown < 100_000  # 10 bytes a call: none of them left an object
-    assert weight.storage.needed == 0 and len(weight.storage.shown or ()) == 0
+    assert weight.storage.needed == 0 and len(weight.storage.views or ()) == 0
