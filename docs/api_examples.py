@@ -93,7 +93,6 @@ TENSOR = {
     "expand": "Tensor([[1.0], [2.0]]).expand(2, 3)",
     "flatten": "x.flatten().shape",
     "grad": "x.sum().backward()\nx.grad",
-    "has_grad": "x.has_grad",
     "is_leaf": "x.is_leaf, (x * 2).is_leaf",
     "item": "x.sum().item()",
     "log": "x.exp().log()",
