@@ -47,11 +47,18 @@ class Tensor(TorchNames):
         if not self.requires_grad:
             raise AutogradError("this Tensor depends on nothing that requires a gradient")
         first = self._first_gradient(gradient)
+        callers = owner_of(first)
+        for leaf, dy in self.leaf_gradients(first, retain_graph):
+            leaf._accumulate(dy.copy() if owner_of(dy) is callers else dy)  # the caller may go on using the array
+
+    def leaf_gradients(self, dy: Any, retain_graph: bool = False) -> "list[tuple[Tensor, Any]]":
+        """Every leaf that requires a gradient, with d(self)/d(leaf) · dy. Only when all are there, so that a rule that
+        fails leaves no half of the gradients behind."""
         order = inputs_before_results(self)
         for tensor in order:
             if tensor.node is not None:
                 tensor.node.check_saved()
-        sums = {id(self): GradientSum(first)}
+        sums = {id(self): GradientSum(dy)}
         arrived: list[tuple[Tensor, Any]] = []
         while order:  # popping from the end frees each Tensor as soon as nobody needs it
             tensor = order.pop()
@@ -65,9 +72,7 @@ class Tensor(TorchNames):
                 sums.setdefault(id(parent), GradientSum()).add(parent.backend, dx)
             if not retain_graph:
                 tensor.node.release()
-        callers = owner_of(first)
-        for leaf, dy in arrived:  # only now: a rule that fails leaves no half of the gradients behind
-            leaf._accumulate(dy.copy() if owner_of(dy) is callers else dy)  # the caller may go on using the array
+        return arrived
 
     def _first_gradient(self, gradient: Any):
         if gradient is None:

@@ -71,6 +71,7 @@ except MissingRule as error: print(error)""",
     "no_grad": "with no_grad():\n    y = x * 2\ny.requires_grad",
     "ones": "ones(2, 3).sum().item()",
     "randn": "randn(2, 3).shape",
+    "recompute": "y = recompute(F.gelu, x)  # what gelu computes inside is not kept, but computed again in backward\ny.shape",
     "zeros": "zeros(2, 3).shape",
 }
 
