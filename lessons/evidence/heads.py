@@ -29,9 +29,8 @@ from minitransformer.optim import Adam
 def work(result):
     """Operations on the tape, apart for each kernel."""
     flops = {}
-    for node in tape.functions(result):
-        for name, arguments in node.kernels.calls:
-            flops[name] = flops.get(name, 0) + CONTRACT[name].cost(*arguments).flops
+    for name, arguments in tape.calls(result):
+        flops[name] = flops.get(name, 0) + CONTRACT[name].cost(*arguments).flops
     return flops
 
 

@@ -37,7 +37,7 @@ def product_flops(loss) -> float:
     from autograd import tape
 
     loss.backward(retain_graph=True)
-    calls = [call for node in tape.functions(loss) for call in node.kernels.calls]
+    calls = tape.calls(loss, backward=True)
     return sum(CONTRACT[name].cost(*args).flops for name, args in calls if name.startswith(PRODUCTS))
 
 
