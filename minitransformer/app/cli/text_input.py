@@ -85,6 +85,8 @@ def checked(text: str) -> str:
 
 def piped() -> Iterator[list[str]]:
     """Lines from a pipe as they come, a few at a time. An endless line is refused before memory is full."""
+    if sys.stdin is None:  # closed by whoever started the program
+        return
     for lines in lines_as_they_come(STDIN, cast(io.BufferedReader, sys.stdin.buffer)):
         texts = [text.strip() for _, text in lines if text.strip()]
         for first in range(0, len(texts), TOGETHER):

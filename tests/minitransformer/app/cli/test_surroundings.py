@@ -83,6 +83,11 @@ def test_lines_of_a_pipe_are_handed_on_as_they_come():
         assert list(groups) == [[(5, "fü")]]
 
 
+def test_a_closed_pipe_holds_no_lines(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    assert list(text_input.piped()) == []
+
+
 def test_the_longest_line_of_a_pipe(monkeypatch):
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 5)
     for content in (b"12345\n12345\r\n12345", b"12345\r\n"):
