@@ -139,8 +139,10 @@ def random_line(generator):
     return line
 
 
-def test_random_command_lines(runs, generator, share, capsys, monkeypatch, record_property):
+def test_random_command_lines(runs, generator, share, capsys, monkeypatch, record_property, tmp_path):
     monkeypatch.chdir(runs)
+    monkeypatch.setenv("MINITRANSFORMER_CACHE", str(tmp_path))  # no model of others is here,
+    monkeypatch.setenv("PIP_NO_INDEX", "1")  # and none is fetched
     monkeypatch.setattr("sys.stdin", None)
     codes = []
     for _ in range(share(LINES)):
