@@ -1,6 +1,8 @@
 """Writes the pages of the book from the lessons, from the record of their last run, and from the engine's sources.
 
-python docs/pages.py TARGET      Ends with 1 if a lesson has not passed: a book with a failing claim is not printed.
+python docs/pages.py TARGET [--without-solutions]
+
+Ends with 1 if a lesson has not passed: a book with a failing claim is not printed.
 """
 
 import re
@@ -24,7 +26,7 @@ from lessons.harness import claims
 ROOT = Path(__file__).parents[1]
 
 
-def main(target: Path) -> int:
+def main(target: Path, solutions: bool = True) -> int:
     try:
         records = {record["lesson"]: record for record in claims.lesson_records()}
     except claims.ClaimsError as error:
@@ -46,7 +48,7 @@ def main(target: Path) -> int:
         made[f"lessons/{script.stem}.md"] = lesson_page(source, script.stem, records[script.stem])
         made[f"extra/notebooks/{script.stem}.ipynb"] = notebooks.as_json(source, script.stem)
     made |= kernel_pages.pages(ROOT, {script.stem: claims.title(script) for script in scripts})
-    made |= exercise_pages.pages() | api_pages.pages() | {"from_pytorch.md": torch_page.page()}
+    made |= exercise_pages.pages(solutions=solutions) | api_pages.pages() | {"from_pytorch.md": torch_page.page()}
     made |= {"figures.md": figure_pages.page([records[script.stem] for script in scripts])} | written_pages(target)
     for path, text in made.items():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +66,7 @@ def lesson_page(source: str, name: str, record: dict[str, Any]) -> str:
 
 def written_pages(target: Path) -> dict[str, str]:
     """Pages that lie in the project as they are; links to sources of the project become their names."""
-    made = {f"{name}.md": (ROOT / "docs" / f"{name}.md") for name in ("installation", "teaching")}
+    made = {f"{name}.md": (ROOT / "docs" / f"{name}.md") for name in ("installation", "teaching", "answers")}
     made |= {"changelog.md": ROOT / "CHANGELOG.md", "results/index.md": ROOT / "lessons" / "results" / "README.md"}
     for picture in (ROOT / "lessons" / "results").glob("*.png"):
         (target / "results").mkdir(exist_ok=True)
@@ -98,6 +100,7 @@ def _refuse(reason: str) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python docs/pages.py TARGET")
-    sys.exit(main(Path(sys.argv[1])))
+    target, *options = sys.argv[1:] or [""]
+    if not target or options not in ([], ["--without-solutions"]):
+        sys.exit("usage: python docs/pages.py TARGET [--without-solutions]")
+    sys.exit(main(Path(target), solutions=not options))
