@@ -117,6 +117,20 @@ from lessons.faults.sequence_layers import (
     state_lost,
 )
 from lessons.faults.symptoms import REPORTED, symptoms
+from lessons.faults.tokenizers import (
+    always_the_fewest,
+    every_word_counts_once,
+    first_place_only,
+    inside_as_outside,
+    merges_from_the_left,
+    merges_last_first,
+    only_plain_bytes,
+    pieces_decoded_alone,
+    second_thoughts,
+    shortest_piece_first,
+    spaces_trimmed,
+    words_not_separated,
+)
 from lessons.faults.transfer import (
     base_forgotten,
     base_shared,
