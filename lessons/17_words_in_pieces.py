@@ -253,7 +253,7 @@ lesson.show(
 )
 
 # %% [markdown]
-# GPT-2 has 50,257 pieces, BERT 30,522, SmolLM2 49,152. With a width of 384, MiniLM spends 11.7 of its 22.7 million
+# GPT-2 has 50,257 pieces, BERT 30,522, SmolLM2 49,152. With a width of 384, MiniLM spends 11.7 of its 22.6 million
 # weights on the table: half of the model is its dictionary.
 #
 # ## Questions to think about

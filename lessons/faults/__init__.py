@@ -109,6 +109,18 @@ from lessons.faults.positions import (
     sine_only,
     waves_unpaired,
 )
+from lessons.faults.real_models import (
+    eps_forgotten,
+    eps_of_pytorch,
+    eps_outside_the_root,
+    heads_dealt_out,
+    keys_of_another_head,
+    layers_idle,
+    places_off,
+    questions_as_keys,
+    words_alone,
+    words_off_by_one,
+)
 from lessons.faults.sequence_layers import (
     dilation_ignored,
     kernel_padded_with_zeros,
