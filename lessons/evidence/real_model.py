@@ -1,6 +1,6 @@
 """What lesson 16 measures: MiniLM's vectors of sentences and words, layer by layer, and where its heads look.
 
-How much eps shrinks a norm: y = (x - mean) / sqrt(var + eps), and sqrt(var + eps) = sqrt(var) (1 + eps / (2 var) - ...).
+How much eps shrinks a norm: y = (x - mean) / sqrt(var + eps), and sqrt(var + eps) = sqrt(var) (1 + eps / (2 var) ...).
 So a row becomes shorter by the part eps / (2 var); the next term is smaller by 3 eps / (4 var), below 0.002 here."""
 
 import numpy as np

@@ -110,14 +110,22 @@ from lessons.faults.positions import (
     waves_unpaired,
 )
 from lessons.faults.real_models import (
+    bands_upside_down,
     eps_forgotten,
     eps_of_pytorch,
     eps_outside_the_root,
+    half_the_rate,
     heads_dealt_out,
     keys_of_another_head,
+    late_moments_fade,
     layers_idle,
+    moments_numbered,
+    no_window,
     places_off,
     questions_as_keys,
+    sound_backwards,
+    sound_places_off,
+    sound_unheard,
     words_alone,
     words_off_by_one,
 )

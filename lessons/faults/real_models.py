@@ -3,10 +3,13 @@
 import numpy as np
 
 import autograd.functional as F
+from autograd import Tensor
 from lessons.harness.engine import Engine
-from minitransformer import layers
+from minitransformer import Translator, layers
 from minitransformer.models.base import TokenEmbedding
 from minitransformer.positions import Positions
+from minitransformer.pretrained import speech
+from minitransformer.pretrained.families.whisper import Whisper
 
 
 def words_off_by_one(engine: Engine) -> None:
@@ -88,3 +91,80 @@ def eps_outside_the_root(engine: Engine) -> None:
         return off / ((off * off).mean(axis=-1, keepdims=True).sqrt() + eps) * weight + bias
 
     engine.replace(F, "layer_norm", lambda _: norm)
+
+
+def sound_unheard(engine: Engine) -> None:
+    """the decoder is given silence, whatever was said"""
+    engine.replace(Whisper, "encode", lambda encode: lambda self, *source: encode(self, *source) * 0.0)
+
+
+def sound_backwards(engine: Engine) -> None:
+    """the places of the sound are handed to the decoder from the last to the first"""
+    engine.replace(Whisper, "encode", lambda encode: lambda self, *source: encode(self, *source)[:, ::-1])
+
+
+def sound_places_off(engine: Engine) -> None:
+    """the vectors of the moments are not added to the sound: no moment knows when it was"""
+
+    def change(encode):
+        def run(self, *source):
+            kept = self.places
+            self.places = kept * 0.0
+            try:
+                return encode(self, *source)
+            finally:
+                self.places = kept
+
+        return run
+
+    engine.replace(Whisper, "encode", change)
+
+
+def no_window(engine: Engine) -> None:
+    """the 25 milliseconds under a column are cut out sharply, without fading in and out"""
+    engine.replace(speech.np, "hanning", lambda _: lambda n: np.ones(n))
+
+
+def half_the_rate(engine: Engine) -> None:
+    """the sound is read as if it had half as many samples a second"""
+
+    def change(spectrogram):
+        return lambda samples, filters: spectrogram(np.repeat(samples, 2), filters)
+
+    engine.replace(speech, "spectrogram", change)
+
+
+def bands_upside_down(engine: Engine) -> None:
+    """the lowest band stands where the highest belongs"""
+
+    def change(spectrogram):
+        return lambda samples, filters: spectrogram(samples, filters)[:, ::-1]
+
+    engine.replace(speech, "spectrogram", change)
+
+
+def moments_numbered(engine: Engine) -> None:
+    """the decoder adds a number to each moment of the sound, in the order in which it is handed over"""
+
+    def change(decode):
+        def run(self, target, memory, *rest, **options):
+            numbers = np.linspace(-1, 1, memory.shape[1], dtype=memory.dtype)[None, :, None]
+            return decode(self, target, memory + Tensor(numbers), *rest, **options)
+
+        return run
+
+    engine.replace(Translator, "decode", change)
+
+
+def late_moments_fade(engine: Engine) -> None:
+    """attention counts what comes late in the sound less"""
+
+    def change(attention):
+        def run(q, k, v, **options):
+            if k.shape[2] > q.shape[2]:  # to the source
+                v = v * Tensor(np.linspace(1.0, 0.0, k.shape[2], dtype=v.dtype)[:, None])
+            return attention(q, k, v, **options)
+
+        return run
+
+    engine.replace(F, "attention", change)
