@@ -32,10 +32,15 @@ def main(target: Path, solutions: bool = True) -> int:
     except claims.ClaimsError as error:
         return _refuse(str(error))
     scripts = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
-    unsound = [s.stem for s in scripts if s.stem not in records or not claims.passed(records[s.stem])]
+    for script in scripts:
+        known = records.get(script.stem, {})
+        if claims.needs(script) and (not known or known.get("left_out")):
+            records[script.stem] = claims.blank(script, left_out=f"it needs {' and '.join(claims.needs(script))}")
+    done = [script for script in scripts if not records.get(script.stem, {}).get("left_out")]
+    unsound = [s.stem for s in done if s.stem not in records or not claims.passed(records[s.stem])]
     if unsound:
         return _refuse(f"these lessons have not passed: {', '.join(unsound)}; run minitransformer lessons")
-    stale = [s.stem for s in scripts if not _is_fresh(s, records[s.stem])]
+    stale = [s.stem for s in done if not _is_fresh(s, records[s.stem])]
     if stale:
         return _refuse(f"sources have changed since these lessons ran: {', '.join(stale)}; run minitransformer lessons")
     shutil.rmtree(target, ignore_errors=True)
@@ -54,13 +59,16 @@ def main(target: Path, solutions: bool = True) -> int:
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         (target / path).write_text(text, encoding="utf-8")
     figure_pages.pack([records[script.stem] for script in scripts], target / "extra" / "figures.zip")
-    print(f"{len(scripts)} lessons, {len(tried)} claims, {len(made)} pages written to {target}")
+    missing = f" ({len(scripts) - len(done)} of them not run)" * (len(done) < len(scripts))
+    print(f"{len(scripts)} lessons{missing}, {len(tried)} claims, {len(made)} pages written to {target}")
     return 0
 
 
 def lesson_page(source: str, name: str, record: dict[str, Any]) -> str:
     """The lesson with its notebook below the title and its kernels at the end."""
     title, _, body = exercise_pages.linked(page(source, record)).partition("\n")
+    if record.get("left_out"):
+        body = f"*Not run for this book: {record['left_out']}. `minitransformer lessons {name[:2]}` runs it.*\n\n{body}"
     return "\n\n".join([title, notebooks.links(name), body.strip("\n"), kernel_pages.for_lesson(name, ROOT)])
 
 
