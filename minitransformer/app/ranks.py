@@ -22,6 +22,7 @@ from minitransformer.errors import UserError
 Item = TypeVar("Item")
 # what launchers tell their processes: MPICH and Intel MPI, Open MPI, and those that speak PMIx
 _RANK = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
+_AT_ONCE, _PAUSE = 100, 5e-5  # questions to MPI without a pause, seconds between further ones
 _PATIENCE = 1.0  # seconds in which rank 0 may say first what all ranks have to say
 
 
@@ -29,7 +30,9 @@ class Alone:
     """One rank: nothing has to be sent."""
 
     rank, size = 0, 1
+    can_use_threads = False  # whether a thread may send while another one computes
     received = 0  # bytes from other ranks so far
+    seconds = 0.0  # spent on sending and waiting so far, in whatever thread
 
     def greatest(self, number: float) -> float:
         """Of the numbers that the ranks give."""
@@ -52,33 +55,48 @@ class Mpi(Alone):
     """The ranks of an MPI communicator."""
 
     def __init__(self, communicator: Any):
+        from mpi4py import MPI
+
         self._all, self.rank, self.size = communicator, communicator.Get_rank(), communicator.Get_size()
+        self.can_use_threads = self.size > 1 and MPI.Query_thread() >= MPI.THREAD_SERIALIZED
+
+    def _wait(self, request: Any) -> None:
+        """Until it is done. MPI moves data only while it is called, and its own way to wait keeps a core busy, which
+        another thread or another rank may need to compute: so it is asked a few times, and then now and then."""
+        start, asked = time.perf_counter(), 0
+        while not request.Test():
+            asked += 1
+            if asked > _AT_ONCE:
+                time.sleep(_PAUSE)
+        self.seconds += time.perf_counter() - start
 
     def greatest(self, number: float) -> float:
         from mpi4py import MPI
 
         found = np.empty(1)
-        self._all.Allreduce(np.array([number], dtype=np.float64), found, op=MPI.MAX)
+        self._wait(self._all.Iallreduce(np.array([number], dtype=np.float64), found, op=MPI.MAX))
         return float(found[0])
 
     def gathered(self, array: np.ndarray) -> list[np.ndarray]:
         lengths = np.empty(self.size, dtype=np.int64)
-        self._all.Allgather(np.array([len(array)], dtype=np.int64), lengths)
+        self._wait(self._all.Iallgather(np.array([len(array)], dtype=np.int64), lengths))
         found, parts = _room(array.dtype, lengths)
-        self._all.Allgatherv(np.ascontiguousarray(array), [found, lengths])
+        self._wait(self._all.Iallgatherv(np.ascontiguousarray(array), [found, lengths]))
         self.received += found.nbytes - array.nbytes
         return parts
 
     def exchanged(self, arrays: Sequence[np.ndarray], lengths: Sequence[int]) -> list[np.ndarray]:
         found, parts = _room(arrays[0].dtype, lengths)
         sent = np.concatenate(arrays)
-        self._all.Alltoallv([sent, [len(array) for array in arrays]], [found, lengths])
+        self._wait(self._all.Ialltoallv([sent, [len(array) for array in arrays]], [found, lengths]))
         self.received += found.nbytes - parts[self.rank].nbytes
         return parts
 
     def at_first(self, array: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
         found, parts = _room(array.dtype, lengths if self.rank == 0 else [])
-        self._all.Gatherv(np.ascontiguousarray(array), [found, lengths] if self.rank == 0 else None, root=0)
+        self._wait(
+            self._all.Igatherv(np.ascontiguousarray(array), [found, lengths] if self.rank == 0 else None, root=0)
+        )
         self.received += found.nbytes - array.nbytes if self.rank == 0 else 0
         return parts
 

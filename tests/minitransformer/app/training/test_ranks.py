@@ -22,7 +22,7 @@ from minitransformer.app.progress import Silent
 from minitransformer.app.ranks import shared
 from minitransformer.app.tasks.measures import word_loss
 from minitransformer.app.training import Options, train
-from minitransformer.app.training.slices import Node, add_node, cuts
+from minitransformer.app.training.tree import Node, add_node, cuts
 from minitransformer.optim import SGD
 
 MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
@@ -56,32 +56,38 @@ def pretrain(folder, ranks, *arguments):
     return started(folder, ranks, "-m", "minitransformer", "pretrain", *TINY, *arguments)
 
 
+def digests(place, ranks, *faults):
+    """Case → digest of all files that it left."""
+    result = ended(started(place, ranks, str(JOB), str(place / f"ranks{ranks}"), *faults))
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
 @pytest.fixture(scope="module")
-def digests(tmp_path_factory):
-    """Number of ranks → case → digest of all files that it left."""
-    found = {}
-    for ranks in (1, 2, 3, 4, 8):
-        place = tmp_path_factory.mktemp(f"ranks{ranks}")
-        result = ended(started(place, ranks, str(JOB), str(place)))
-        assert result.returncode == 0, result.stderr
-        found[ranks] = json.loads(result.stdout)
-    return found
+def of_one(tmp_path_factory):
+    return digests(tmp_path_factory.mktemp("one"), 1)
 
 
 @needs_mpi
-def test_every_number_of_ranks_leaves_the_same_files(digests):
-    cases = [case for case in digests[1] if not case.startswith("fault: ")]
-    assert len(cases) == 8
-    for case in cases:
-        assert len({found[case] for found in digests.values()}) == 1, case
+def test_neither_overlap_nor_buckets_change_a_byte(of_one):
+    assert of_one["tied weights"] == of_one["tied weights, no overlap"] == of_one["tied weights, one bucket"]
+    assert len(of_one) == 10 and len({*of_one.values()}) == 8
 
 
 @needs_mpi
-def test_each_fault_shows(digests):
-    faults = [case for case in digests[1] if case.startswith("fault: ")]
-    assert len(faults) == 6
-    for case in faults:
-        assert digests[2][case] != digests[1][case], case
+@pytest.mark.parametrize("ranks", (4, *(pytest.param(number, marks=pytest.mark.slow) for number in (3, 8))))
+def test_every_number_of_ranks_leaves_the_same_files(ranks, of_one, tmp_path):
+    assert digests(tmp_path, ranks) == of_one
+
+
+@needs_mpi
+def test_two_ranks_leave_the_same_files_unless_a_fault_is_built_in(of_one, tmp_path):
+    found = digests(tmp_path, 2, "with faults")
+    faults = {case: digest for case, digest in found.items() if case.startswith("fault: ")}
+    assert {case: digest for case, digest in found.items() if case not in faults} == of_one
+    assert len(faults) == 7
+    for case, digest in faults.items():
+        assert digest not in of_one.values(), case
 
 
 @needs_mpi
