@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,12 +18,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from minitransformer.app.lifelines import Lifelines
 from minitransformer.errors import UserError
 
 Item = TypeVar("Item")
 # what launchers tell their processes: MPICH and Intel MPI, Open MPI, and those that speak PMIx
 _RANK = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
 _AT_ONCE, _PAUSE = 100, 5e-5  # questions to MPI without a pause, seconds between further ones
+_LAST_SECONDS = 3.0  # that MPI has to end all ranks
 _PATIENCE = 1.0  # seconds in which rank 0 may say first what all ranks have to say
 
 
@@ -111,6 +114,7 @@ def _room(dtype: Any, lengths: Iterable[int]) -> tuple[np.ndarray, list[np.ndarr
 # ------------------------------------------------------------------------------------------ this process's own
 
 _world: Alone | None = None
+_lifelines: Lifelines | None = None
 _training: Alone = Alone()
 
 
@@ -144,8 +148,20 @@ def _started() -> Mpi:
         ) from error
     ranks = Mpi(MPI.COMM_WORLD)
     sys.excepthook = _failed
-    _share_cores(MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED).Get_size())
+    neighbours = MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED).Get_size()
+    _share_cores(neighbours)
+    if ranks.size > 1:
+        global _lifelines
+        _lifelines = Lifelines(ranks.rank, ranks.size, ranks.gathered, neighbours == ranks.size, _lost)
     return ranks
+
+
+def _lost(line: str) -> None:
+    """Another rank has gone, and nothing can come of waiting for it. Called in a thread. line: "" if it was said"""
+    if line:
+        with suppress(OSError):
+            os.write(2, f"\n{line}; the others end too, and what was saved can be resumed\n".encode())
+    end_all(1)
 
 
 def _failed(kind: type[BaseException], error: BaseException, trace: Any) -> None:
@@ -214,6 +230,11 @@ def end_all(code: int) -> None:
     if _world is not None and _world.size > 1:
         from mpi4py import MPI
 
+        if _lifelines is not None:
+            _lifelines.told()
+        timer = threading.Timer(_LAST_SECONDS, os._exit, (code,))  # MPI may wait for a machine that nobody can reach
+        timer.daemon = True
+        timer.start()
         with suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()

@@ -116,8 +116,8 @@ def _block_sums(numbers: np.ndarray) -> np.ndarray:
 
 
 class OwnPart:
-    """The optimizer of one rank's pieces. The whole optimizer knows how often each array was updated; the arrays that it
-    keeps (Adam's m and v) lie here in pieces, and are put together only to be saved."""
+    """The optimizer of one rank's pieces. The whole optimizer knows how often each array was updated; the arrays that
+    it keeps (Adam's m and v) lie here in pieces, and are put together only to be saved."""
 
     def __init__(self, optimizer: Optimizer, shares: Shares, ranks: Alone):
         if ranks.size > 1 and not optimizer.by_number:

@@ -37,7 +37,6 @@ SLICES = 8  # under MPI, unless told otherwise
 MASKS_PER_SLICE = 2**24  # far more dropout masks than a model draws in one pass
 
 
-
 class SlicedSteps:
     """The steps of a model and its optimizer over slices, on these ranks."""
 
