@@ -113,8 +113,10 @@ class Lifelines:
                         pass
                     except OSError:
                         how = f"has not been reached for some {LOST_AFTER} seconds (network, or machine down?)"
+                    rank = self.lines[line]
+                    line.close()
                     if word != _BYE:
-                        self._lose(self.lines[line], word == _KNOWN, how)
+                        self._lose(rank, word == _KNOWN, how)
 
     def _lose(self, rank: int, is_said: bool, how: str) -> None:
         if is_said:
@@ -149,4 +151,3 @@ def _keep_alive(line: socket.socket) -> None:
         with suppress(OSError):
             if hasattr(socket, name):
                 line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
