@@ -1,10 +1,10 @@
 """Whether the other ranks of a job are still alive.
 
-MPI does not tell: whoever waits for a rank that has gone may wait for ever. So every rank holds one connection to rank 0,
-over which nothing is sent as long as all is well. When a process dies, its system closes the connection, whatever it
-died of. When a machine cannot be reached any more, it does not answer the probes that the system sends by itself
-(TCP's keep-alive); that works while a process computes without a pause, and no clock of ours can go wrong when a
-machine sleeps for a while.
+MPI does not tell: whoever waits for a rank that has gone may wait for ever. So every rank holds one connection to
+rank 0, over which nothing is sent as long as all is well. When a process dies, its system closes the connection,
+whatever it died of. When a machine cannot be reached any more, it does not answer the probes that the system sends by
+itself (TCP's keep-alive); that works while a process computes without a pause, and no clock of ours can go wrong when
+a machine sleeps for a while.
 
     rank 0 notices that another one has gone:   it says so, tells the others, and ends
     another one notices that rank 0 has gone:   it says so and ends"""
@@ -35,7 +35,7 @@ class Lifelines:
 
     gathered   array of any length → those of all ranks
     one_place  whether all ranks are on this machine
-    lost       called with a line that says which rank has gone, or "" if that was said elsewhere; it ends the process"""
+    lost       called with a line that says which rank has gone, or "" if that was said elsewhere; to end the process"""
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class Lifelines:
         lost: Callable[[str], None],
     ):
         self.rank, self.size, self.lost = rank, size, lost
+        self.ending = False  # whoever goes now was told to
         self.lines: dict[socket.socket, int] = {}  # → the rank at its other end
         here = socket.gethostname()
         with socket.create_server(("127.0.0.1" if one_place else "", 0), backlog=size) as server:
@@ -94,17 +95,17 @@ class Lifelines:
 
     def told(self) -> None:
         """This rank is about to end all of them, and has said why."""
+        self.ending = True
         self.say(_KNOWN)
 
     def _watch(self) -> None:
         with selectors.DefaultSelector() as ends:
             for line in self.lines:
                 line.settimeout(None)
-                ends.register(line, selectors.EVENT_READ)
+                ends.register(line, selectors.EVENT_READ, line)
             while ends.get_map():
                 for key, _ in ends.select():
-                    line = key.fileobj
-                    assert isinstance(line, socket.socket)
+                    line = key.data
                     ends.unregister(line)
                     word, how = b"", "has ended without a word (killed, or out of memory?)"
                     try:
@@ -120,12 +121,12 @@ class Lifelines:
 
     def _lose(self, rank: int, is_said: bool, how: str) -> None:
         if is_said:
-            time.sleep(2.0)  # MPI ends us meanwhile
-            self.lost("")
+            time.sleep(2.0)  # in which MPI ends us, with the exit code of whoever has said it
         elif self.rank:  # all of them see rank 0 go, and one is to say so
             time.sleep(0.1 * (self.rank - 1))
-        self.told()
-        self.lost(f"rank {rank} of {self.size} on {self.hosts[rank]} {how}")
+        if not self.ending:
+            self.told()
+            self.lost("" if is_said else f"rank {rank} of {self.size} on {self.hosts[rank]} {how}")
 
 
 def _addresses() -> list[str]:

@@ -60,9 +60,9 @@ class Sending:
 
     def _send_ready(self) -> None:
         while len(self.sent) < len(self.order) and (bucket := self.order[len(self.sent)]) in self.ready:
+            self.sent.append(None if self.thread is None else self.thread.submit(self._reduce, bucket))
             if self.thread is None:
                 self._reduce(bucket)
-            self.sent.append(self.thread and self.thread.submit(self._reduce, bucket))
 
     def finish(self) -> np.ndarray:
         """Waits until all sums of this rank's own numbers are there, and returns them."""

@@ -9,21 +9,25 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import kernels
+from autograd import Tensor
 from minitransformer import LanguageModel
 from minitransformer.app.data import LanguageModelBatches
 from minitransformer.app.progress import Silent
-from minitransformer.app.ranks import shared
+from minitransformer.app.ranks import Alone, shared
 from minitransformer.app.tasks.measures import word_loss
 from minitransformer.app.training import Options, train
-from minitransformer.app.training.shares import BLOCK
+from minitransformer.app.training.shares import BLOCK, OwnPart, Shares
 from minitransformer.app.training.tree import Node, add_node, cuts
+from minitransformer.errors import TrainingError
 from minitransformer.optim import SGD
 
 MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
@@ -258,6 +262,71 @@ def test_slices_take_the_steps_of_the_whole_batch(rows):
         np.testing.assert_allclose(other, weights[0], rtol=0, atol=1e-12)  # float64: some 1e-16 an operation
         assert norm == pytest.approx(norms[0], rel=1e-12)
     assert norms[0] > 0.5  # the clip was at work
+
+
+class Threads(Alone):
+    """Ranks that are threads of this process: every method waits until all have come."""
+
+    can_use_threads = True
+
+    def __init__(self, rank, size, desk, barrier):
+        self.rank, self.size, self.desk, self.barrier = rank, size, desk, barrier
+
+    def _all(self, given):
+        self.desk[self.rank] = given
+        self.barrier.wait(LIMIT)
+        found = [*self.desk]
+        self.barrier.wait(LIMIT)
+        return found
+
+    def gathered(self, array):
+        return self._all(array)
+
+    def exchanged(self, arrays, lengths):
+        return [given[self.rank] for given in self._all(arrays)]
+
+
+@pytest.mark.parametrize("count", (2, 3, 5))
+def test_shares_are_even_and_the_norm_is_the_same_for_every_number_of_ranks(count):
+    sizes, generator = ((7, 50), (1,), (300,), (64, 33), (513,)), np.random.default_rng(0)
+    parameters = [Tensor(generator.normal(size=size).astype(np.float32), requires_grad=True) for size in sizes]
+    numbers = np.concatenate([parameter.numpy().ravel() for parameter in reversed(parameters)])
+    alone, many = Shares(parameters, 1), Shares(parameters, count)
+    many.message = 256
+    many.__init__(parameters, count)
+    own = [np.concatenate([numbers[bucket[rank]] for bucket in many.buckets]) for rank in range(count)]
+    assert sum(map(len, own)) == len(numbers)
+    assert max(map(len, own)) - min(map(len, own)) <= BLOCK
+    with ThreadPoolExecutor(count) as pool:
+        desk, barrier = [None] * count, threading.Barrier(count)
+        found = pool.map(lambda rank: many.sum_of_squares(own[rank], Threads(rank, count, desk, barrier)), range(count))
+        assert {*found} == {alone.sum_of_squares(numbers, Alone())}
+    assert alone.sum_of_squares(numbers, Alone()) == pytest.approx((numbers.astype(np.float64) ** 2).sum(), rel=1e-13)
+    pieces = [piece for of_rank in many.pieces for piece in of_rank]
+    taken = [np.zeros(parameter.size, int) for parameter in many.parameters]
+    for piece in pieces:
+        taken[piece.array][piece.first : piece.last] += 1
+    assert all((one == 1).all() for one in taken)
+
+
+def test_an_optimizer_that_needs_whole_arrays_is_refused():
+    class OfWholeArrays(SGD):
+        by_number = False
+
+    model = LanguageModel(vocab_size=20, d_model=8, n_heads=2, n_layers=1, d_ff=8, max_len=10)
+    shares = Shares(model.parameters(), 2)
+    with pytest.raises(TrainingError, match="OfWholeArrays needs whole arrays, and 2 ranks divide them"):
+        OwnPart(OfWholeArrays(model.parameters()), shares, Threads(0, 2, [], None))
+
+
+def test_weights_that_lie_transposed_are_updated_too():
+    """A view of part of them would be a copy, and the update lost."""
+    weight = Tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+    weight.data = np.asfortranarray(weight.numpy())
+    part = OwnPart(SGD([weight], lr=1.0), Shares([weight], 1), Alone())
+    part.take_state()
+    part.step(np.ones(6), np.array([True]), 1.0, 1.0)
+    np.testing.assert_array_equal(weight.numpy(), np.arange(6.0).reshape(2, 3) - 1)
 
 
 def test_shared_is_a_map_on_one_rank():
