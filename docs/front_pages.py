@@ -80,6 +80,7 @@ what was seen.
 installation
 from_pytorch
 teaching
+ranks
 ```
 
 ```{{toctree}}

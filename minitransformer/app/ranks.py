@@ -24,7 +24,7 @@ from minitransformer.errors import UserError
 Item = TypeVar("Item")
 # what launchers tell their processes: MPICH and Intel MPI, Open MPI, and those that speak PMIx
 _RANK = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
-_AT_ONCE, _PAUSE = 100, 5e-5  # questions to MPI without a pause, seconds between further ones
+_AT_ONCE, _PAUSE = 50, 5e-5  # questions to MPI without a pause, then seconds of one
 _LAST_SECONDS = 3.0  # that MPI has to end all ranks
 _PATIENCE = 1.0  # seconds in which rank 0 may say first what all ranks have to say
 
@@ -65,11 +65,12 @@ class Mpi(Alone):
 
     def _wait(self, request: Any) -> None:
         """Until it is done. MPI moves data only while it is called, and its own way to wait keeps a core busy, which
-        another thread or another rank may need to compute: so it is asked a few times, and then now and then."""
+        another thread or another rank may need to compute. So it is asked often, as each time it moves a few
+        kilobytes at most, with pauses in between."""
         start, asked = time.perf_counter(), 0
         while not request.Test():
             asked += 1
-            if asked > _AT_ONCE:
+            if asked % _AT_ONCE == 0:
                 time.sleep(_PAUSE)
         self.seconds += time.perf_counter() - start
 

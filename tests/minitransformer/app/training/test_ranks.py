@@ -25,6 +25,7 @@ from minitransformer.app.progress import Silent
 from minitransformer.app.ranks import Alone, shared
 from minitransformer.app.tasks.measures import word_loss
 from minitransformer.app.training import Options, train
+from minitransformer.app.training.agreement import demand_agreement
 from minitransformer.app.training.shares import BLOCK, OwnPart, Shares
 from minitransformer.app.training.tree import Node, add_node, cuts
 from minitransformer.errors import TrainingError
@@ -280,6 +281,7 @@ class Threads(Alone):
         return found
 
     def gathered(self, array):
+        assert type(array) is np.ndarray
         return self._all(array)
 
     def exchanged(self, arrays, lengths):
@@ -309,6 +311,23 @@ def test_shares_are_even_and_the_norm_is_the_same_for_every_number_of_ranks(coun
     assert all((one == 1).all() for one in taken)
 
 
+@pytest.mark.parametrize("differs", ("the data", "numpy", "seed", None))
+def test_what_two_ranks_have_to_agree_on(differs):
+    desk, barrier = [None] * 2, threading.Barrier(2)
+    told = {"the data": "5f1c", "versions": {"numpy": "2.0"}, "options": {"seed": 0}}
+    other = {"the data": "5f1d"} if differs == "the data" else {"versions": {"numpy": "2.1"}}
+    other = {"options": {"seed": 1}} if differs == "seed" else {} if differs is None else other
+
+    def work(rank):
+        demand_agreement(Threads(rank, 2, desk, barrier), told | other if rank else told)
+
+    with ThreadPoolExecutor(2) as pool:
+        for ended in [pool.submit(work, rank) for rank in range(2)]:
+            error = ended.exception(LIMIT)
+            assert (error is None) == (differs is None)
+            assert error is None or f"rank 1 differs from rank 0 in {differs}: " in str(error)
+
+
 def test_an_optimizer_that_needs_whole_arrays_is_refused():
     class OfWholeArrays(SGD):
         by_number = False
@@ -327,6 +346,66 @@ def test_weights_that_lie_transposed_are_updated_too():
     part.take_state()
     part.step(np.ones(6), np.array([True]), 1.0, 1.0)
     np.testing.assert_array_equal(weight.numpy(), np.arange(6.0).reshape(2, 3) - 1)
+
+
+class OnCard:
+    """An array that lies elsewhere: NumPy cannot read it, as with CuPy's."""
+
+    __array__ = None
+
+    def __init__(self, values):
+        self.values = values
+
+    def __getattr__(self, name):
+        return getattr(self.values, name)
+
+    def reshape(self, *shape):
+        return OnCard(self.values.reshape(*shape))
+
+    def copy(self):
+        return OnCard(self.values.copy())
+
+    def __getitem__(self, key):
+        return OnCard(self.values[key])
+
+    def __setitem__(self, key, given):
+        assert isinstance(given, OnCard)
+        self.values[key] = given.values
+
+
+class Card:
+    """The backend of such arrays."""
+
+    @staticmethod
+    def to_numpy(array):
+        assert isinstance(array, OnCard)
+        return array.values.copy()
+
+    @staticmethod
+    def asarray(array):
+        return OnCard(np.array(array))
+
+
+def test_arrays_of_a_card_go_through_the_memory_of_the_host():
+    """What other ranks are sent is NumPy's, and what comes from them is brought back to the card."""
+    message, Shares.message = Shares.message, BLOCK
+    desk, barrier = [None] * 2, threading.Barrier(2)
+
+    def work(rank):
+        ranks = Threads(rank, 2, desk, barrier)
+        weights = [Tensor.holding(OnCard(np.full(shape, rank, np.float32)), Card()) for shape in ((30, 40), (7,))]
+        part = OwnPart(SGD(weights, momentum=0.9), Shares(weights, 2), ranks)
+        part.take_state()
+        part.share_weights()
+        return np.concatenate([weight.array.values.ravel() for weight in reversed(weights)])
+
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            first, second = pool.map(work, range(2))
+    finally:
+        Shares.message = message
+    np.testing.assert_array_equal(first, second)
+    assert {*first} == {0.0, 1.0}  # each rank has brought its own
 
 
 def test_shared_is_a_map_on_one_rank():
