@@ -10,7 +10,10 @@ FULL = 85  # a line of prose that is longer was broken only because it was full
 PLUMBING = "Plumbing: imports and helpers, which need not be read"
 EXPERIMENT = "The experiment as code"
 ANSWER = "Show what happens"
-QUESTION = re.compile(r"\b(predict|guess|do you expect|would you expect|before you run|before you look|decide, then|what will happen)", re.IGNORECASE)
+QUESTION = re.compile(
+    r"\b(predict|guess|do you expect|would you expect|before you run|before you look|decide, then|what will happen)",
+    re.IGNORECASE,
+)
 
 
 class Cell(NamedTuple):

@@ -84,6 +84,7 @@ installation
 from_pytorch
 teaching
 answers
+ranks
 ```
 
 ```{{toctree}}

@@ -74,7 +74,8 @@ def lesson_page(source: str, name: str, record: dict[str, Any]) -> str:
 
 def written_pages(target: Path) -> dict[str, str]:
     """Pages that lie in the project as they are; links to sources of the project become their names."""
-    made = {f"{name}.md": (ROOT / "docs" / f"{name}.md") for name in ("installation", "teaching", "answers")}
+    names = ("installation", "teaching", "answers", "ranks")
+    made = {f"{name}.md": (ROOT / "docs" / f"{name}.md") for name in names}
     made |= {"changelog.md": ROOT / "CHANGELOG.md", "results/index.md": ROOT / "lessons" / "results" / "README.md"}
     for picture in (ROOT / "lessons" / "results").glob("*.png"):
         (target / "results").mkdir(exist_ok=True)
@@ -86,6 +87,7 @@ IN_THE_BOOK = {  # where a file of the project is a page
     r"\.\./lessons/(\d\d_\w+)\.py": r"lessons/\1.md",
     r"\.\./kernels/reference/(\w+)\.py": r"kernels/\1.md",
     r"\.\./lessons/results/README\.md": "results/index.md",
+    r"\.\./lessons/results/(\w+\.png)": r"results/\1",
 }
 
 

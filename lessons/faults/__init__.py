@@ -50,6 +50,21 @@ from lessons.faults.kernels import (
     sum_not_rescaled,
     watch_asleep,
 )
+from lessons.faults.many_hands import (
+    backward_for_free,
+    gradients_in_one_byte,
+    local_norm,
+    mean_of_means,
+    one_dropout_seed,
+    order_of_arrival,
+    reduced_too_early,
+    ring_of_whole_arrays,
+    ring_one_lap_short,
+    slice_forgotten,
+    tree_without_the_way_down,
+    weights_not_shared,
+    weights_shared_twice,
+)
 from lessons.faults.masks import (
     causal_forced,
     cross_masked,
