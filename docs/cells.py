@@ -10,7 +10,8 @@ FULL = 85  # a line of prose that is longer was broken only because it was full
 PLUMBING = "Plumbing: imports and helpers, which need not be read"
 EXPERIMENT = "The experiment as code"
 ANSWER = "Show what happens"
-QUESTION = re.compile(
+ASKS = "predict", "guess", "do you expect", "would you expect", "before you run", "before you look", "decide, then"
+QUESTION = re.compile(rf"\b({'|'.join((*ASKS, 'what will happen'))})", re.IGNORECASE)
     r"\b(predict|guess|do you expect|would you expect|before you run|before you look|decide, then|what will happen)",
     re.IGNORECASE,
 )
