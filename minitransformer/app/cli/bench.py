@@ -8,6 +8,7 @@ examples:
   minitransformer bench                       everything (some minutes)
   minitransformer bench lm adam               two cases
   minitransformer bench lm --compile          also against torch.compile
+  minitransformer bench ranks                 several processes that train together
   minitransformer bench --list
 """
 
@@ -35,6 +36,7 @@ EXTRAS = {
     "roofline": "every kernel under what this machine allows",
     "growth": "time and memory against length and vocabulary",
     "ledger": "the memory of a training step, moment by moment, predicted from the tape and measured",
+    "ranks": "several processes (mpiexec): bytes, times, and what to expect of more of them",
 }
 
 
@@ -265,7 +267,40 @@ def _profile(_report: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-_EXTRA_RUNS = {"start-up": _start_up, "profile": _profile, "roofline": _roofline, "growth": _growth, "ledger": _ledger}
+def _ranks(_report: dict[str, Any]) -> dict[str, Any]:
+    from minitransformer.app.bench import charts, ranks
+
+    if not ranks.can_run():
+        print("ranks: left out, because mpi4py or mpiexec is not installed; pip install 'minitransformer[mpi]'")
+        return {}
+    found = ranks.measure(_tell)
+    _tell("")
+    rows = [
+        (name, f"{r['best']:.2f}", f"{r['median']:.2f}", f"{r['received'] / 1e6:.2f}", f"{r['talking']:.2f}",
+         f"{r['waited']:.2f}", f"{r['megabytes']:.0f}") for name, r in found["measured"].items()
+    ]  # fmt: skip
+    print("\nthe labs' model, steps of 8 x 256 tokens, seconds; two threads in all")
+    header = ("run", "best", "median", "MB received", "sending", "of it after backward", "MB of memory")
+    print(table(header, rows, right=range(1, 7)))
+    print(f"an all-reduce on 2 ranks has to bring {found['bound'] / 1e6:.2f} MB to each")
+    for check in found["checks"]:
+        print(f"{check['plan']}: {check['measured']:.2f} s, on paper {check['expected']:.2f} s")
+    rows = [
+        (p["model"], p["wire"], f"{p['ranks']:,}", p["scaling"], f"{p['seconds']:.3f}", f"{p['sending']:.3f}",
+         f"{p['efficiency']:.0%}") for p in found["paper"]
+    ]  # fmt: skip
+    print("\non paper, ranks as fast as a core of this machine; strong: one batch for all, weak: one for each")
+    print(
+        table(("model", "network", "ranks", "scaling", "s a step", "sending", "efficiency"), rows, right=(2, 4, 5, 6))
+    )
+    charts.ranks(found, FOLDER / "ranks.png")
+    return found
+
+
+_EXTRA_RUNS = {
+    "start-up": _start_up, "profile": _profile, "roofline": _roofline, "growth": _growth, "ledger": _ledger,
+    "ranks": _ranks,
+}  # fmt: skip
 
 
 def _save(report: dict[str, Any], file: str | None) -> None:

@@ -17,7 +17,7 @@ import pytest
 import autograd.functional as F
 import kernels
 from kernels.contract import CONTRACT
-from minitransformer.app.bench import bench_inputs, cases, charts, growth, profile
+from minitransformer.app.bench import bench_inputs, cases, charts, growth, profile, ranks
 from minitransformer.app.bench.roofline import Point
 from minitransformer.app.cli import bench as bench_command
 from minitransformer.config import LAB_TRANSLATOR
@@ -104,7 +104,7 @@ def test_without_pytorch_it_says_what_is_missing_and_how_to_get_it(monkeypatch, 
 
 def test_every_case_and_extra_is_listed(tmp_path):
     listed = bench(tmp_path, "--list").stdout
-    assert all(name in listed for name in [*cases.CASES, "start-up", "profile", "roofline", "growth"])
+    assert all(name in listed for name in [*cases.CASES, "start-up", "profile", "roofline", "growth", "ranks"])
 
 
 def test_a_profile_adds_up_and_leaves_no_trace():
@@ -126,3 +126,28 @@ def test_exponents_and_pictures(tmp_path):
     charts.roofline(points, 180, 30, "a machine", tmp_path / "roofline.png")
     charts.bars([{"title": "one", "ratio": 2.0, "target": 1.5}, {"title": "two"}], "a machine", tmp_path / "bars.png")
     assert all((tmp_path / name).stat().st_size > 5000 for name in ("growth.png", "roofline.png", "bars.png"))
+
+
+def test_ranks_on_paper():
+    """One rank sends nothing; the bytes of N ranks are those of an all-reduce; backward hides no more than it lasts."""
+    size = ranks.Size("a model", 10**6, 6e6, 1000)
+    paper = ranks.Paper(rate=1e9, layout=0.0, latency=0.0, bandwidth=1e9)
+    assert paper.seconds(1, 1000, size, 8) == (6.0, 0.0, 0.0)
+    computing, _, sending = paper.seconds(4, 1000, size, 8)
+    everything = 2 * 3 / 4 * 4 * 10**6 / 1e9
+    assert computing == 1.5
+    assert everything / 2 < sending < everything  # weights are sent after the step, whatever is hidden of the gradients
+    slow = ranks.Paper(rate=1e9, layout=0.0, latency=0.0, bandwidth=1e6)
+    assert slow.seconds(4, 1000, size, 8)[2] == pytest.approx(1000 * everything - 1.5 / 8 * 2 / 3)
+
+
+def test_sizes_of_the_models_on_paper():
+    lab, base = ranks.sizes()
+    assert lab.numbers == 21_018_401 and lab.operations == 6 * (21_018_401 - 50_001 * 200)
+    assert base.numbers > 5e7
+
+
+def test_without_mpi_the_ranks_are_left_out(monkeypatch, capsys):
+    monkeypatch.setattr(ranks, "_mpiexec", lambda: None)
+    assert bench_command._ranks({}) == {}
+    assert "pip install 'minitransformer[mpi]'" in capsys.readouterr().out
