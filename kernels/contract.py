@@ -15,9 +15,21 @@ and options alone: key lengths and ignored targets, which are values, are not lo
 
 from typing import Any, NamedTuple
 
-from kernels.signature import ACTIVATIONS, FLOATS, GATES, Argument, Cost, Kernel, KernelError
+from kernels.signature import (
+    ACTIVATIONS,
+    FLOATS,
+    GATES,
+    QUANTISED,
+    WEIGHTS_OF_A_BLOCK,
+    Argument,
+    Cost,
+    Kernel,
+    KernelError,
+)
 
-__all__ = ["ACTIVATIONS", "CONTRACT", "Cost", "Dropout", "FLOATS", "GATES", "Kernel", "KernelError", "Mask"]
+__all__ = [
+    "ACTIVATIONS", "CONTRACT", "Cost", "Dropout", "FLOATS", "GATES", "Kernel", "KernelError", "Mask", "QUANTISED",
+]  # fmt: skip
 
 
 class Mask(NamedTuple):
@@ -112,6 +124,24 @@ def _columns_pair_up(name: str, given: dict[str, Any], sizes: dict[str, int]) ->
         raise KernelError(f"{name}: base must be positive, not {given['base']}")
 
 
+def _blocks_are_whole(name: str, given: dict[str, Any], sizes: dict[str, int]) -> None:
+    """Rows of bytes are whole blocks, and as many as the numbers they are multiplied with need."""
+    kind = given["kind"]
+    widths = {"R": "C", "Q": "F"} if "w_down" in given else {"R": "C"}
+    for row, columns in widths.items():
+        blocks, rest = divmod(sizes[row], QUANTISED[kind])
+        weights = blocks * WEIGHTS_OF_A_BLOCK
+        if rest:
+            raise KernelError(
+                f"{name}: rows of {sizes[row]} bytes are not whole blocks of {kind} ({QUANTISED[kind]} each)"
+            )
+        if sizes.get(columns, weights) != weights:
+            raise KernelError(
+                f"{name}: rows of {sizes[row]} bytes of {kind} hold {weights} weights, "
+                f"but {columns} is {sizes[columns]}"
+            )
+
+
 def _scalar_gradient(name: str, given: dict[str, Any], _sizes: dict[str, int]) -> None:
     if given["dloss"].shape != ():
         raise KernelError(f"{name}: dloss must be a single number, not an array of shape {given['dloss'].shape}")
@@ -175,6 +205,20 @@ kernel("gated_feed_forward",
        "dx (N, C), dw_gate (F, C), db_gate (F), dw_up (F, C), db_up (F), dw_down (E, F), db_down (E); None for no bias",
        f"8*N*C*F + 4*N*F*E + N*C + {GATED.format(6)}", "N*E + N*C + 2*F*C + E*F + 2*N*F",
        f"N*C + 2*F*C + E*F + {BIASES}")  # fmt: skip
+
+# Quantised weights are rows of bytes, R in each (Q in w_down); C weights follow from R and the kind. They are float32
+# numbers once unpacked, and not trained: backward has no gradient for them.
+kernel("quantised_linear", "dequantise: weight (F, R) bytes; kind quantised", "w (F, C) of float32",
+       "2*F*C", "F*R*byte", "F*C", _blocks_are_whole)  # fmt: skip
+kernel("quantised_linear", "quantised_linear: x (N, C); weight (F, R) bytes; kind quantised", "y (N, F)",
+       "2*N*C*F + 2*F*C", "N*C + F*R*byte", "N*F", _blocks_are_whole)  # fmt: skip
+kernel("quantised_linear", "quantised_linear_backward: dy (N, F); weight (F, R) bytes; kind quantised", "dx (N, C)",
+       "2*N*C*F + 2*F*C", "N*F + F*R*byte", "N*C", _blocks_are_whole)  # fmt: skip
+kernel("quantised_linear",
+       """quantised_gated_feed_forward: x (N, C); w_gate (F, R) bytes; w_up (F, R) bytes; w_down (E, Q) bytes;
+          kind quantised; activation gate""",
+       "y (N, E)",
+       "4*N*C*F + 2*N*F*E + 2*N*F + 4*F*C + 2*F*E", "N*C + (2*F*R + E*Q)*byte", "N*E", _blocks_are_whole)  # fmt: skip
 
 kernel("softmax", "softmax: x (N, C)", "y (N, C)", "5*N*C", "N*C", "N*C")
 kernel("softmax", "softmax_backward: dy (N, C); y (N, C)", "dx (N, C)", "4*N*C", "2*N*C", "N*C")
