@@ -31,8 +31,6 @@ GATES = ("silu", "gelu")  # activations of a gated feed-forward layer
 QUANTISED = {"Q8_0": 34, "Q4_1": 20}  # kinds of quantised weights: bytes of a block
 WEIGHTS_OF_A_BLOCK = 32
 FLOATS = (np.dtype("float32"), np.dtype("float64"))
-
-
 CHOICES: dict[str, Iterable[str]] = {"name": ACTIVATIONS, "gate": GATES, "quantised": QUANTISED}
 
 
@@ -63,7 +61,8 @@ class Argument:
     @cached_property
     def parsed(self) -> re.Match:
         match = re.fullmatch(
-            r"(?P<name>[\w.]+)(?: \((?P<dims>[^)]*)\))?(?: (?P<kind>int|like|real|rate|count|flag|name|gate|axes|bytes|quantised))?"
+            r"(?P<name>[\w.]+)(?: \((?P<dims>[^)]*)\))?"
+            r"(?: (?P<kind>int|like|real|rate|count|flag|name|gate|axes|bytes|quantised))?"
             r"(?: ?(?P<bound><\??=?) (?P<limit>\w+)| (?P<model>\w+))?(?P<optional> \| none)?",
             self.text,
         )

@@ -18,9 +18,7 @@ from kernels.cpu.silu import silu_value
 ROWS = 256  # of dx in one task
 FEW = 2  # rows for which unpacking W again and again costs less than the detour through the cache
 TILE = 48  # rows of W that are unpacked at a time
-SMALL = (
-    600_000  # multiply-adds of one product: OpenBLAS multiplies up to some 700,000 in place, without packing them first
-)
+SMALL = 600_000  # multiply-adds of one product: up to some 700,000, OpenBLAS spares itself a packed copy
 GELU = 1
 ACTIVATIONS = {"silu": 0, "gelu": GELU}
 

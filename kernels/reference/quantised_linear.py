@@ -4,7 +4,7 @@ A row of W is cut into blocks of 32 weights that share a scale. In Q8_0 a weight
 is scale · q + least with q of four bits, two in a byte: the lower halves of the 16 bytes are the first 16 weights.
 
     Q8_0    │ scale   │ q0 │ q1 │ ... │ q31 │                        34 bytes for 32 weights, 8.5 bits each
-    Q4_1    │ scale   │ least   │ q16 q0 │ q17 q1 │ ... │ q31 q15 │    20 bytes, 5 bits each; scale and least are float16
+    Q4_1    │ scale   │ least   │ q16 q0 │ q17 q1 │ ... │ q31 q15 │   20 bytes, 5 bits each; scale and least are float16
 """
 
 import numpy as np

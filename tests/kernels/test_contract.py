@@ -112,7 +112,7 @@ WRONG = {
     "quantised weights as numbers": (
         "quantised_linear", (F64((2, 32)), F64((4, 32)), "Q8_0"), "weight holds float64; quantised weights are bytes"),
     "half a block": (
-        "quantised_linear", (F64((2, 32)), np.zeros((4, 33), "u1"), "Q8_0"), "rows of 33 bytes are not whole blocks of Q8_0"),
+        "quantised_linear", (F64((2, 32)), np.zeros((4, 33), "u1"), "Q8_0"), "33 bytes are not whole blocks of Q8_0"),
     "blocks of the other kind": (
         "quantised_linear", (F64((2, 320)), np.zeros((4, 340), "u1"), "Q4_1"), "hold 544 weights, but C is 320"),
     "too few columns to pass back": (
