@@ -48,7 +48,7 @@ class Dropout(NamedTuple):
 
 
 RECORDS = {"mask": Mask, "dropout": Dropout}
-CHANGED = {"adam": ("param", "m", "v")}  # arguments that a kernel writes to
+CHANGED = {"adam": ("param", "m", "v"), "attend_word": ("keys", "values")}  # arguments that a kernel writes to
 CONTRACT: dict[str, Kernel] = {}
 
 
@@ -142,6 +142,17 @@ def _blocks_are_whole(name: str, given: dict[str, Any], sizes: dict[str, int]) -
             )
 
 
+def _word_has_queries(name: str, given: dict[str, Any], sizes: dict[str, int]) -> None:
+    heads, groups = sizes["A"] - 2 * sizes["G"], sizes["G"]
+    if heads < 1 or heads % groups or sizes["D"] % 2:
+        raise KernelError(
+            f"{name}: heads {given['heads'].shape} leave {heads} for queries beside {groups} of keys and {groups} of "
+            "values; they must be a multiple of these, and D even"
+        )
+    if not given["base"] > 0:
+        raise KernelError(f"{name}: base must be positive, not {given['base']}")
+
+
 def _scalar_gradient(name: str, given: dict[str, Any], _sizes: dict[str, int]) -> None:
     if given["dloss"].shape != ():
         raise KernelError(f"{name}: dloss must be a single number, not an array of shape {given['dloss'].shape}")
@@ -168,6 +179,15 @@ kernel("attention",
        "dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, D)",
        "B*H*(P*(10*D + 5) + T*2*D)", "B*((3*H*T + 2*G*S)*D + H*T)", "B*(H*T + 2*G*S)*D",
        _groups_are_whole)  # fmt: skip
+
+# One word for each row of a model that writes: A = H + 2 G heads of queries, keys and values, and what is kept of the
+# words before. Counted as if all S places were filled, and one angle a pair of columns.
+kernel("attend_word",
+       """attend_word: heads (B, A, D); keys (B, G, S, D); values (B, G, S, D); lengths (B) int < S; base real;
+          scale real""",
+       "out (B, H, D); the word's keys and values are written at their place",
+       "B*((A - 2*G)*(S*(4*D + 4) + D + 2) + 3*(A - G)*D + 2*D)", "B*(A*D + 2*G*S*D + 1)",
+       "B*((A - 2*G)*D + 2*G*D)", _word_has_queries)  # fmt: skip
 
 kernel("layer_norm", "layer_norm: x (N, C); weight (C); bias (C); eps real", "y (N, C), mean (N), rstd (N)",
        "N*(8*C + 4)", "N*C + 2*C", "N*C + 2*N")  # fmt: skip

@@ -243,14 +243,21 @@ class _Layer(Module):
             return here + self.dropout(sublayer(norm(x)))
         return norm(here + self.dropout(sublayer(x)))
 
+    def quantised_as(self) -> str | None:
+        """The kind of quantised weights that the feed-forward layer's three matrices share, where there is no bias."""
+        parts = [part for part in (self.gate, self.linear1, self.linear2) if part is not None and part.bias is None]
+        kinds = {part.weight.kind if isinstance(part.weight, QuantisedWeight) else None for part in parts}
+        return kinds.pop() if len(parts) == 3 and len(kinds) == 1 else None
+
     def _feed_forward(self, x: Tensor) -> Tensor:
         """linear2(dropout(activation(linear1(x)))), or with a gate linear2(dropout(activation(gate(x)) · linear1(x)));
         one fused step when nothing is dropped in between."""
         first, second, gate = self.linear1, self.linear2, self.gate
-        quantised = isinstance(first.weight, QuantisedWeight)
+        quantised = any(isinstance(part.weight, QuantisedWeight) for part in (first, second, gate) if part is not None)
         if gate is not None:
             name = GATED[self.activation]
-            if not self.dropout.active and (kind := _one_kind(gate, first, second)):
+            kind = self.quantised_as()
+            if kind is not None and not self.dropout.active:
                 return F.quantised_gated_feed_forward(x, gate.weight, first.weight, second.weight, kind, name)
             if self.dropout.active or quantised:
                 return second(self.dropout(activated(gate(x), name) * first(x)))
@@ -259,12 +266,6 @@ class _Layer(Module):
         if self.dropout.active or first.bias is None or quantised:
             return second(self.dropout(activated(first(x), self.activation)))
         return F.feed_forward(x, first.weight, first.bias, second.weight, second.bias, self.activation)
-
-
-def _one_kind(*layers: Linear) -> str | None:
-    """The kind of quantised weights that these layers, all without biases, have in common."""
-    kinds = {layer.weight.kind if isinstance(layer.weight, QuantisedWeight) else None for layer in layers}
-    return kinds.pop() if len(kinds) == 1 and all(layer.bias is None for layer in layers) else None
 
 
 def activated(x: Tensor, name: str) -> Tensor:
