@@ -109,6 +109,17 @@ from lessons.faults.positions import (
     sine_only,
     waves_unpaired,
 )
+from lessons.faults.quantised import (
+    cut_instead_of_rounded,
+    halves_exchanged,
+    head_of_its_own,
+    largest_cut_off,
+    least_forgotten,
+    memory_by_weights,
+    neighbours_scale,
+    numbers_kept_beside,
+    one_scale_a_row,
+)
 from lessons.faults.sequence_layers import (
     dilation_ignored,
     kernel_padded_with_zeros,

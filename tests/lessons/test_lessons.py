@@ -31,6 +31,7 @@ CLAIMS = [
     "reverse-mode", "gradcheck-strict", "backward-cost",  # the engine's own, lessons 1 and 8 to 10
     "same-kernel", "intensity", "online-softmax", "attention-memory", "fused-head", "race",
     "rotary-relative", "rotary-layout", "rms-enough", "gate-count", "kv-heads", "norm-place",
+    "half-a-step", "bits-counted", "blocks-contain", "bits-enough",
 ]  # fmt: skip
 BROKEN_FOR_REAL = SCRIPTS[:5]  # those that are quick: one control each is run by hand, for its exit code
 
