@@ -9,6 +9,8 @@ How an argument is written
     lengths (B) int <= S   integer array with values 0 ... S
     eps real, p rate, scale real, seed int, n count, flag flag, axes axes
     activation name        one of ACTIVATIONS; `activation gate`: one of GATES
+    weight (F, R) bytes    rows of quantised weights, blocks of WEIGHTS_OF_A_BLOCK one after another; `kind quantised`:
+                           one of QUANTISED
     mask.is_causal flag    a field of the named tuple that is passed as the argument mask
 
 Arrays are NumPy's or CuPy's own: a subclass may give indexing or comparison a meaning that compiled loops do not know.
@@ -16,8 +18,9 @@ Arrays are NumPy's or CuPy's own: a subclass may give indexing or comparison a m
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -25,7 +28,10 @@ import numpy as np
 
 ACTIVATIONS = ("relu", "gelu", "tanh", "gelu_tanh")
 GATES = ("silu", "gelu")  # activations of a gated feed-forward layer
+QUANTISED = {"Q8_0": 34, "Q4_1": 20}  # kinds of quantised weights: bytes of a block
+WEIGHTS_OF_A_BLOCK = 32
 FLOATS = (np.dtype("float32"), np.dtype("float64"))
+CHOICES: dict[str, Iterable[str]] = {"name": ACTIVATIONS, "gate": GATES, "quantised": QUANTISED}
 
 
 class KernelError(ValueError):
@@ -55,7 +61,8 @@ class Argument:
     @cached_property
     def parsed(self) -> re.Match:
         match = re.fullmatch(
-            r"(?P<name>[\w.]+)(?: \((?P<dims>[^)]*)\))?(?: (?P<kind>int|like|real|rate|count|flag|name|gate|axes))?"
+            r"(?P<name>[\w.]+)(?: \((?P<dims>[^)]*)\))?"
+            r"(?: (?P<kind>int|like|real|rate|count|flag|name|gate|axes|bytes|quantised))?"
             r"(?: ?(?P<bound><\??=?) (?P<limit>\w+)| (?P<model>\w+))?(?P<optional> \| none)?",
             self.text,
         )
@@ -186,6 +193,9 @@ class Kernel:
         if argument.kind == "int":
             if dtype.kind not in "iu":
                 raise KernelError(f"{self.name}: {argument.name} must hold integers, not {dtype}; use .astype('int64')")
+        elif argument.kind == "bytes":
+            if dtype != np.uint8:
+                raise KernelError(f"{self.name}: {argument.name} holds {dtype}; quantised weights are bytes (uint8)")
         else:
             if dtype not in FLOATS:
                 raise KernelError(f"{self.name}: {argument.name} is {dtype}; float32 or float64 is needed")
@@ -237,8 +247,8 @@ class Kernel:
                 raise KernelError(f"{self.name}: {name} must be an integer, not {value!r}")
             if kind == "count" and value < 0:
                 raise KernelError(f"{self.name}: {name} must not be negative, not {value}")
-        elif kind in ("name", "gate"):
-            known = ACTIVATIONS if kind == "name" else GATES
+        elif kind in CHOICES:
+            known = CHOICES[kind]
             if value not in known:
                 raise KernelError(f"{self.name}: unknown {name} {value!r}; choose from {', '.join(known)}")
 
@@ -261,16 +271,17 @@ class Kernel:
     def cost(self, *args: Any) -> Cost:
         """The cost of a call with these arguments; only their shapes are looked at."""
         args = self.one_by_one(args)
-        given, sizes = self._given(args), dict(_sizes_without_check(self, args))
+        given, sizes = self._given(args), dict[str, Any](_sizes_without_check(self, args))
         itemsize = next((v.dtype.itemsize for v in args if getattr(getattr(v, "dtype", None), "kind", "") == "f"), 8)
         sizes.update(_derived(given, sizes))
+        sizes["byte"] = Fraction(1, itemsize)  # of an element
         flops, reads, writes = (self._evaluate(text, sizes) for text in (self.flops, self.reads, self.writes))
-        return Cost(flops, reads * itemsize, writes * itemsize)
+        return Cost(int(flops), int(reads * itemsize), int(writes * itemsize))
 
-    def _evaluate(self, formula: str, sizes: dict[str, int]) -> int:
+    def _evaluate(self, formula: str, sizes: dict[str, Any]) -> Any:
         if formula not in self._code:
             self._code[formula] = compile(formula, f"<cost of {self.name}>", "eval")
-        return int(eval(self._code[formula], {"__builtins__": {}}, sizes))
+        return eval(self._code[formula], {"__builtins__": {}}, sizes)
 
 
 def _spelled(record: Any) -> str:
@@ -303,6 +314,8 @@ def _derived(given: dict[str, Any], sizes: dict[str, int]) -> dict[str, int]:
     biases = ("bias", "b_gate", "b_up", "b_down")
     derived = {f"with_{b}": int(bool(given.get(f"with_{b}", given.get(b) is not None))) for b in biases}
     derived["with_gradients"] = int(bool(given.get("with_gradients")))
+    if "kind" in given:
+        derived["C"] = sizes["R"] // QUANTISED[given["kind"]] * WEIGHTS_OF_A_BLOCK
     if "mask.is_causal" in given:
         T, S = sizes["T"], sizes["S"]
         offset = min(given["mask.query_offset"], S)

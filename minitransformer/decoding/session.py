@@ -10,6 +10,7 @@ import numpy as np
 
 from autograd import Tensor, no_grad
 from minitransformer.decoding.cache import Cache, rows_of
+from minitransformer.decoding.one_word import is_of_todays_parts, read_word
 from minitransformer.layers import rows_at
 from minitransformer.models import LanguageModel, Translator
 from minitransformer.models.inputs import row_lengths, token_ids
@@ -70,7 +71,7 @@ class Session:
         self.lengths, self.first_new = start.astype(np.int64), start.astype(np.int64)
         layers = (model.decoder if isinstance(model, Translator) else model.base.encoder).layers
         self.cache = Cache(len(layers), len(prompt), longest + self.room) if use_cache else None
-        self._fresh = True
+        self._fresh, self._short_way = True, is_of_todays_parts(model)
 
     # Nothing is recorded and nothing dropped while the model works, yet between two words the caller may do
     # whatever they like: so both are set for each step alone.
@@ -96,8 +97,11 @@ class Session:
                 read = self.tokens[:, : self.lengths.max()]
                 hidden = rows_at(self._hidden(read), self.lengths - 1)[:, 0]
             else:
-                read = self.tokens[np.arange(len(self)), self.lengths - 1][:, None]
-                hidden = self._hidden(read)[:, 0]
+                words = self.tokens[np.arange(len(self)), self.lengths - 1]
+                if self._short_way and isinstance(self.model, LanguageModel):
+                    hidden = Tensor.holding(read_word(self.model, words, self.cache), self.model.backend)
+                else:
+                    hidden = self._hidden(words[:, None])[:, 0]
             self._fresh = False
             if self.cache is not None:
                 self.cache.lengths = self.lengths.copy()  # padding that was read along does not count
