@@ -4,7 +4,7 @@
 
 prepares the work, then answers each line on stdin with one on stdout: the seconds of each unit of a round, or at the
 end the memory it took. A round begins with a unit that is not timed: the other side has just had the cores and their
-caches, which in a training run nobody else has. SIDE is ours, torch or compiled."""
+caches, which in a training run nobody else has. SIDE is ours, torch, compiled or onnx."""
 
 import importlib
 import json
@@ -22,11 +22,16 @@ def prepare(case_name: str, side: str, data: str | None):
         from minitransformer.app.bench import ours
 
         return getattr(ours, case.kind)(case.sizes, data)
+    threads = importlib.import_module("minitransformer.app.bench.ours").threads()
+    if side == "onnx":
+        from minitransformer.app.bench import onnx_peer
+
+        return getattr(onnx_peer, case.kind)(case.sizes, data, threads)
     import torch
 
     from minitransformer.app.bench import torch_peer
 
-    torch.set_num_threads(importlib.import_module("minitransformer.app.bench.ours").threads())
+    torch.set_num_threads(threads)
     return getattr(torch_peer, case.kind)(case.sizes, data, side == "compiled")
 
 
