@@ -12,6 +12,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+import kernels
 from minitransformer.app.bench import bench_inputs
 from minitransformer.app.bench.cases import MINILM
 from minitransformer.models import Bert
@@ -94,5 +95,6 @@ def session(bert: Bert, threads: int) -> Callable[[np.ndarray, np.ndarray], np.n
 
 def encoder(sizes: dict, _data: str | None, threads: int) -> Work:
     ids = bench_inputs.words(sizes["B"], sizes["T"], MINILM.vocab_size or 0)
-    run = session(Bert(MINILM), threads)
+    with kernels.use("numpy"):  # no Numba in a peer's process
+        run = session(Bert(MINILM), threads)
     return lambda: run(ids, np.zeros_like(ids))
