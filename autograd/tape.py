@@ -7,8 +7,9 @@ the tape but count as no step, unless `moves=True` is asked for.
 from collections import deque
 from collections.abc import Iterator
 
+from autograd.errors import AutogradError
 from autograd.function import Function
-from autograd.tensor import AutogradError, Tensor, inputs_before_results
+from autograd.tensor import Tensor, inputs_before_results
 from kernels.contract import CONTRACT, Cost
 
 
@@ -24,8 +25,7 @@ def cost(result: Tensor, backward: bool = False) -> Cost:
     backward: those of the derivative rules as well, as backward(retain_graph=True) ran them last."""
     total = Cost(0, 0, 0)
     for node in functions(result):
-        calls = node.kernels.calls if backward else node.kernels.calls[: node.forward_calls]
-        for name, arguments in calls:
+        for name, arguments in node.kernels.calls + (node.kernels.backward_calls if backward else []):
             total += CONTRACT[name].cost(*arguments)
     return total
 
@@ -69,4 +69,4 @@ def _inputs(tensor: Tensor) -> list[Tensor]:
 
 
 def _length(tensor: Tensor, moves: bool) -> int:
-    return int(tensor.node is not None and (moves or tensor.node.forward_calls > 0))
+    return int(tensor.node is not None and (moves or len(tensor.node.kernels.calls) > 0))

@@ -71,6 +71,7 @@ except MissingRule as error: print(error)""",
     "no_grad": "with no_grad():\n    y = x * 2\ny.requires_grad",
     "ones": "ones(2, 3).sum().item()",
     "randn": "randn(2, 3).shape",
+    "recompute": "y = recompute(F.gelu, x)  # what gelu computes inside is not kept, but computed again in backward\ny.shape",
     "zeros": "zeros(2, 3).shape",
 }
 
@@ -93,7 +94,6 @@ TENSOR = {
     "expand": "Tensor([[1.0], [2.0]]).expand(2, 3)",
     "flatten": "x.flatten().shape",
     "grad": "x.sum().backward()\nx.grad",
-    "has_grad": "x.has_grad",
     "is_leaf": "x.is_leaf, (x * 2).is_leaf",
     "item": "x.sum().item()",
     "log": "x.exp().log()",

@@ -25,7 +25,7 @@ import minitransformer.module
 import minitransformer.optim
 
 # Tensor's own machinery: public for the other rooms of the house, not for users
-MACHINERY = {"grad_and_factor", "holding", "scale_grad", "storage", "writable", "LayerCache"}
+MACHINERY = {"holding", "storage", "writable", "LayerCache"}
 
 
 class Part(NamedTuple):

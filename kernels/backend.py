@@ -8,6 +8,7 @@ whose kernels it runs: the emulator runs those of gpu/). Nothing is imported bef
 import importlib
 import importlib.util
 import os
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
@@ -187,3 +188,13 @@ def backend_of(array: object) -> Backend:
     if owner is not None and not here.owns(array):
         raise BackendError(mixing(here.name, owner))
     return here
+
+
+def common_backend(backends: Iterable[Backend]) -> Backend:
+    """The one backend of several operands (the current one, if there are none), or an error naming two that differ."""
+    common = None
+    for other in backends:
+        if common is not None and other is not common:
+            raise BackendError(mixing(common.name, other.name))
+        common = other
+    return current() if common is None else common

@@ -5,11 +5,11 @@ F feed-forward width, V vocabulary. All layers work on (B, T, C). `init` makes t
 from seed 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import autograd.functional as F
-from autograd import Tensor
+from autograd import Tensor, recompute
 from minitransformer.attention_weights import attention_weights
 from minitransformer.config import GATED, Config
 from minitransformer.module import Init, Module
@@ -335,6 +335,8 @@ class Stack(Module):
 
     only (B): the one position of each row that will be read; the last layer then computes no other."""
 
+    recompute = False  # keep the layers' inputs only, and compute each layer again in backward: see Model.recompute
+
     def __init__(self, layers: Sequence[_Layer], config: Config, *, init: Init):
         self.layers = list(layers)
         self.norm = norm(config, init=init) if config.norm_first and layers else None
@@ -345,8 +347,28 @@ class Stack(Module):
         for number, layer in enumerate(self.layers):
             if only is not None and layer is self.layers[-1]:
                 options["only"] = only
-            x = layer(x, *arguments, cache=None if caches is None else caches[number], **options)
+            if self.recompute and caches is None:
+                x = recompute(_repeatable(layer, dict(options)), x, *arguments, parameters=layer.parameters())
+            else:
+                x = layer(x, *arguments, cache=None if caches is None else caches[number], **options)
         return x if self.norm is None else self.norm(x)
+
+
+def _repeatable(layer: _Layer, options: dict[str, Any]) -> Callable[..., Tensor]:
+    """The layer as a function that drops the same numbers each time: masks follow from a seed and a count."""
+    seeds = layer.dropout.seeds
+    start = seeds.seed, seeds.counter
+
+    def run(*inputs: Tensor) -> Tensor:
+        here = seeds.seed, seeds.counter
+        seeds.seed, seeds.counter = start
+        try:
+            return layer(*inputs, **options)
+        finally:
+            if here != start:  # not the first time: the others have counted on meanwhile
+                seeds.seed, seeds.counter = here
+
+    return run
 
 
 def encoder(n_layers: int, config: Config, *, init: Init) -> Stack:

@@ -30,7 +30,7 @@ def work(result):
     """Operations on the tape, apart for each kernel."""
     flops = {}
     for node in tape.functions(result):
-        for name, arguments in node.kernels.calls[: node.forward_calls]:
+        for name, arguments in node.kernels.calls:
             flops[name] = flops.get(name, 0) + CONTRACT[name].cost(*arguments).flops
     return flops
 

@@ -16,13 +16,27 @@ def leaf(rng, *shape):
     return Tensor(rng.standard_normal(shape), requires_grad=True)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_every_rule_on_every_sample(backend, name):
+def check_every_sample(name, **how):
     for label, arguments in samples(name, "float64"):
         try:
-            gradcheck(Function.rules[name].apply, differentiable(arguments))
+            gradcheck(Function.rules[name].apply, differentiable(arguments), **how)
         except GradcheckError as error:
             pytest.fail(f"{name}, {label}: {error}")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_rule_on_every_sample(backend, name):
+    """The emulator computes thread by thread: there larger Jacobians are checked along directions, below in full."""
+    check_every_sample(name, **({"full_jacobian": 100, "directions": 2} if backend.name == "emulated" else {}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_rule_in_full_on_the_emulator(name):
+    if (reason := kernels.reasons()["emulated"]) is not None:
+        pytest.skip(f"the emulator cannot be used: {reason}")
+    with kernels.use("emulated"):
+        check_every_sample(name)
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -2,7 +2,7 @@
 
 Each case runs ours and the peer in turns, each in a process of its own with the same number of threads, for several
 rounds: best and median, the ratio, the peak memory of each, and the share of the matrix-product rate that NumPy's BLAS
-reached between the rounds. Writes bench.json, bench.png, roofline.png and growth.png to build/bench.
+reached between the rounds. Writes bench.json, bench.png, roofline.png, growth.png and ledger.png to build/bench.
 
 examples:
   minitransformer bench                       everything (some minutes)
@@ -38,6 +38,7 @@ EXTRAS = {
     "profile": "where the training steps spend their time, kernel by kernel",
     "roofline": "every kernel under what this machine allows",
     "growth": "time and memory against length and vocabulary",
+    "ledger": "the memory of a training step, moment by moment, predicted from the tape and measured",
 }
 
 
@@ -244,6 +245,18 @@ def _growth(_report: dict[str, Any]) -> list[dict[str, Any]]:
     return [c._asdict() for c in curves]
 
 
+def _ledger(_report: dict[str, Any]) -> list[dict[str, Any]]:
+    from minitransformer.app.bench import charts, ledger
+
+    steps = ledger.measure(_tell)
+    charts.ledger(steps, FOLDER / "ledger.png")
+    _tell("")
+    for step in steps:
+        peaks = f"{step.predicted_peak / 1e6:.1f} MB predicted from the tape, {step.peak / 1e6:.1f} MB measured"
+        print(f"memory of a step, {step.title}: {peaks}")
+    return [step._asdict() for step in steps]
+
+
 def _profile(_report: dict[str, Any]) -> dict[str, Any]:
     from minitransformer.app.bench import machine, profile
 
@@ -266,7 +279,7 @@ def _profile(_report: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-_EXTRA_RUNS = {"start-up": _start_up, "profile": _profile, "roofline": _roofline, "growth": _growth}
+_EXTRA_RUNS = {"start-up": _start_up, "profile": _profile, "roofline": _roofline, "growth": _growth, "ledger": _ledger}
 
 
 def _save(report: dict[str, Any], file: str | None) -> None:

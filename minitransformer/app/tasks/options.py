@@ -45,6 +45,7 @@ class TrainingOptions:
     warmup: int | None = None
     clip: float | None = None
     slices: int | None = None  # of a batch, as ranks share them; None: whole, or the usual number under MPI
+    recompute: bool = False  # less memory for more time
     texts: int | None = None  # built-in ones in an epoch
     sizes: Mapping[str, Any] = field(default_factory=dict)  # fields of Config that were given
     data: DataOptions = DataOptions()

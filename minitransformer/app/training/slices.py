@@ -168,7 +168,7 @@ class SlicedSteps:
                 gradient[self.ends[i] : self.ends[i + 1]] = parameter.backend.to_numpy(parameter.grad.array).ravel()
         self.names = [*more]
         sums = [n * float(mean) if n else 0.0 for mean, n in zip(means, counts, strict=True)]
-        reached = [float(parameter.has_grad) for parameter in self.parameters]
+        reached = [float(parameter.grad is not None) for parameter in self.parameters]
         return [*sums, *(counts[0] * float(value) for value in more.values()), *reached]
 
     def _seed(self, step: int, number: int) -> None:

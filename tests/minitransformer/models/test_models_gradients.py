@@ -25,9 +25,9 @@ def check(model, loss):
                 setattr(module, attribute, weight)
         return loss()
 
-    directions = 1 if model.backend.name == "emulated" else 2  # thread by thread it takes its time
-    report = gradcheck(function, model.parameters(), directions=directions, full_jacobian=0)
-    assert report.entries == directions * len(names)
+    # one direction for each weight, in which all its entries take part: a wrong one shows, unless by a miracle
+    report = gradcheck(function, model.parameters(), directions=1, full_jacobian=0)
+    assert report.entries == len(names)
 
 
 LOSSES = {

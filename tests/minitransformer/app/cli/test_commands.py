@@ -1,4 +1,4 @@
-"""The commands that train and use models, end to end, each in a process of its own, with tiny settings."""
+"""The commands that train and use models, end to end, with tiny settings; what is stopped or killed is a process."""
 
 import json
 import os
@@ -7,7 +7,9 @@ import signal
 import time
 
 import pytest
-from command_support import TINY, WORDS, command, start, succeeds
+from command_support import TINY, WORDS, start
+from command_support import command_here as command
+from command_support import succeeds_here as succeeds
 
 
 @pytest.fixture(scope="module")
