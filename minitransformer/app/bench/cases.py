@@ -108,7 +108,7 @@ def _encoder(B: int, T: int, target: float, rounds: int, repeats: int) -> Case:
 MINILM = Config.of(
     "Bert", vocab_size=30522, d_model=384, n_heads=12, n_layers=6, d_ff=1536, max_len=512, norm_eps=1e-12, heads="none"
 )
-SMALL = replace(LAB, vocab_size=1000, d_model=64, n_heads=4, n_layers=2, d_ff=128, max_len=32)  # as lessons train
+SMALL = replace(LAB, vocab_size=255, d_model=64, n_heads=4, n_layers=2, d_ff=128, max_len=32)  # as lessons train
 
 LLAMA_STEP = replace(
     LLAMA, vocab_size=32000, d_model=512, n_heads=8, n_kv_heads=2, n_layers=4, d_ff=1376, max_len=256,
