@@ -38,6 +38,7 @@ class KernelError(ValueError):
     """Arguments that a kernel cannot take: says what was given, what was expected, and where."""
 
 
+SCALARS = ("real", "rate", "int", "count", "name", "gate")  # kinds of which not every value is allowed
 REMEMBERED_SHAPES = 1000  # combinations of shapes that are known to fit, for each kernel
 
 
@@ -113,6 +114,9 @@ class Kernel:
     def __post_init__(self) -> None:
         self.names = tuple(dict.fromkeys(argument.name.partition(".")[0] for argument in self.arguments))
         self.bounded = tuple(argument for argument in self.arguments if argument.parsed["bound"])
+        self.arrays = tuple(i for i, argument in enumerate(self.arguments) if argument.is_array)
+        numbered = [(i, argument) for i, argument in enumerate(self.arguments) if not argument.is_array]
+        self.scalars = tuple((i, argument) for i, argument in numbered if argument.kind in SCALARS)
         self.records = {name: record for name, record in self.records.items() if name in self.names}
         for name, record in self.records.items():
             written = tuple(a.name.partition(".")[2] for a in self.arguments if a.name.partition(".")[0] == name)
@@ -138,31 +142,36 @@ class Kernel:
         return tuple(values)
 
     def check(self, args: tuple) -> dict[str, int]:
-        """Raises KernelError unless the arguments fit; returns the size of every letter. A training step calls the same
-        kernels with the same shapes again and again: those that have passed once are known."""
-        args = self.one_by_one(args)
-        arrays = [value for value, argument in zip(args, self.arguments, strict=True) if argument.is_array]
-        shapes = tuple([(getattr(a, "shape", a), getattr(a, "dtype", None), type(a)) for a in arrays])
+        """Raises KernelError unless the arguments fit; returns the size of every letter."""
+        return self.check_values(self.one_by_one(args))
+
+    def check_values(self, args: tuple) -> dict[str, int]:
+        """The same for arguments one by one. A training step calls the same kernels with the same shapes again and
+        again: those that have passed once are known."""
         try:
+            values = [args[i] for i in self.arrays]
+            shapes = tuple([None if a is None else (a.shape, a.dtype, type(a)) for a in values])
             sizes = self._passed.get(shapes)
-        except TypeError:  # not an array, and nothing that could be a key
-            sizes = None
+        except (AttributeError, TypeError):  # not an array, or nothing that could be a key
+            shapes = sizes = None
         if sizes is None:
             sizes = self._check_shapes(args)
             if len(self._passed) >= REMEMBERED_SHAPES:
                 self._passed.clear()
-            self._passed[shapes] = sizes
-        for argument, value in zip(self.arguments, args, strict=True):
-            if not argument.is_array and not (value is None and argument.optional):
+            if shapes is not None:
+                self._passed[shapes] = sizes
+        for i, argument in self.scalars:
+            value = args[i]
+            if not (value is None and argument.optional):
                 self._check_scalar(argument, value)
         if self.further_check or self.bounded or self.changed:
-            self._check_values(self._given(args), sizes)
+            self._check_contents(self._given(args), sizes)
         return sizes
 
     def _given(self, args: tuple) -> dict[str, Any]:
         return {argument.name: value for argument, value in zip(self.arguments, args, strict=True)}
 
-    def _check_values(self, given: dict[str, Any], sizes: dict[str, int]) -> None:
+    def _check_contents(self, given: dict[str, Any], sizes: dict[str, int]) -> None:
         for name in self.changed:
             if not getattr(given[name].flags, "writeable", True):  # CuPy's arrays always are
                 raise KernelError(f"{self.name}: {name} is read-only, but the kernel changes it in place; pass a copy")

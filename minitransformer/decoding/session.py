@@ -92,6 +92,10 @@ class Session:
 
     def next_logits(self) -> np.ndarray:
         """Scores of every word as the next one, float64.   → (B, V)"""
+        return self.next_scores().astype(np.float64)
+
+    def next_scores(self) -> np.ndarray:
+        """The same in the model's own precision, which is enough for who asks only for the largest."""
         with self:
             if self.cache is None or self._fresh:
                 read = self.tokens[:, : self.lengths.max()]
@@ -105,8 +109,9 @@ class Session:
             self._fresh = False
             if self.cache is not None:
                 self.cache.lengths = self.lengths.copy()  # padding that was read along does not count
-            scores = np.asarray(self.model.head(hidden).numpy(), dtype=np.float64)
-        if np.isnan(scores).any():
+            result = self.model.head(hidden)
+            scores = result.backend.to_numpy(result.array)  # nobody else has it: the caller may write to it
+        if np.isnan(scores.max()):  # which is one if any is
             raise ValueError("the model's scores are not numbers (NaN): its weights are damaged or have diverged")
         return scores
 
