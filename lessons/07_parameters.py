@@ -115,8 +115,8 @@ def params_lab(trial):
 # The second student wrote the same with letters: $V$ words, width $n$, $L$ layers. Embedding: $V n$. Attention: four
 # linear layers, $4 n (n+1)$. Feed-forward: $2 n (n+1)$. Norms: $4n$. Head: $n+1$ for each of its outputs.
 #
-# Check it once by hand, on a model small enough to draw: 5 words, width 2, one layer. The embedding has
-# $5 \cdot 2 = 10$ weights. A linear layer from 2 to 2 has $4 + 2 = 6$, so attention has 24 and the feed-forward part
+# Check it once by hand, on a model small enough to draw: 5 words, width 2, one layer. The embedding has $5 \cdot 2 =
+# 10$ weights. A linear layer from 2 to 2 has $4 + 2 = 6$, so attention has 24 and the feed-forward part
 # 12. Two norms have $2 \cdot 4 = 8$. The head has a row of 2 weights and a bias for each of 5 words: 15. Together 69.
 
 
@@ -312,8 +312,8 @@ def params_base(trial):
     trial.check(training.losses[-1] < training.losses[0], f"{text} (falling expected)")
     trial.note(training.in_words())
     trial.show(figures.training(training), "training", "How long 100,000 steps take, by the speed of the machine.")
-    text = f"{count:,} parameters (the list gives {listed:,}); 100,000 steps take {training.small:.0f} days here with"
-    text += f" {training.words} words a step, {training.paper / 365:.1f} years with the paper's {PAPER_WORDS:,}"
+    text = f"{count:,} parameters (the list gives {listed:,}); 100,000 steps take {training.small:.1f} days here with"
+    text += f" {training.words} words a step, {training.paper:,.0f} days with the paper's {PAPER_WORDS:,}"
     return ("proved" if balance == listed and training.paper > 365 else "sharpened"), text
 
 
@@ -322,9 +322,10 @@ def params_base(trial):
 #
 # And "nearly impossible" is a statement about a machine and a batch, not about the model. Does it fit into memory? A
 # weight takes 4 bytes, its gradient another 4, and Adam keeps two averages for each: 16 bytes, times 63 million is one
-# gigabyte. Any laptop has that. Is it slow? A step on a small batch takes seconds on two cores. What nobody can wait
-# for here are 100,000 steps on the paper's batch, 200 times as large. That needs a machine some two thousand times as
-# fast; the authors had one, and it took them twelve hours.
+# gigabyte. Any laptop has that. Is it slow? A step on a small batch takes a second or less, and 100,000 such steps are
+# done in a day or two. With the paper's batch, some 200 times as large, the same machine would be busy for months. The
+# authors had eight graphics cards, which were faster by a factor of some hundreds; they waited twelve hours. The
+# verdict above and the picture have the figures of your machine.
 #
 # ## Questions to think about
 #

@@ -1,19 +1,19 @@
 # %% [markdown]
 # # 8. From formula to kernel
 #
-# The formula of attention fits on one line, and so does its NumPy version. Both are right. Yet much of the time of
-# that line is not spent on arithmetic at all: it is spent on carrying numbers to memory and back. Whoever wants to
-# train faster must know which of the two is in the way, and can find out by counting, before writing any fast code.
+# The formula of attention fits on one line, and so does its NumPy version. Both are right. Yet much of the time of that
+# line is not spent on arithmetic at all: it is spent on carrying numbers to memory and back. Whoever wants to train
+# faster must know which of the two is in the way, and can find out by counting, before writing any fast code.
 #
 # **At the end you can say**
 # - what a kernel is, what a backend is, and why this engine has every kernel three times;
 # - why two correct programs differ in the last digits, and by how much they may;
 # - how to tell from two counts, operations and bytes, what limits a kernel;
-# - why attention "in one kernel" is faster, although it computes nothing less.
+# - why attention "in one kernel" can be faster, although it does all the same arithmetic.
 #
 # **Time:** 25 minutes to read, 20 seconds to run (a minute more at the very first run, which compiles the kernels).
-# **Before you start:** lesson 2 (what attention computes). You need not know C or CUDA: the three programs that we
-# look at are short, and we go through them together.
+# **Before you start:** lesson 2 (what attention computes). You need not know C or CUDA: the three programs that we look
+# at are short, and we go through them together.
 #
 # Run it: `python lessons/08_kernels.py`, or on another backend with `--backend numpy`; `--break another-scale` shows a
 # broken engine being caught.
@@ -218,10 +218,17 @@ lesson.show(
 )
 
 # %% [markdown]
-# Find three things in the picture. Left of the corner stand the kernels that do little with each number (softmax, layer
-# norm, Adam's update): a faster processor would not help them, only fewer bytes. Right of it stand products of
-# matrices. And there are two dots for attention, which compute *the same result*. (A dot above the roof is no miracle:
-# that kernel found its arrays in the cache, where bytes are cheaper. Other programs on your machine push dots down.)
+# Find four things in the picture.
+#
+# - Left of the corner stand the kernels that do little with each number. One that touches the roof, as Adam's update
+#   nearly does, is held up by memory: only fewer bytes would help it.
+# - A dot *far below* the roof is held up by something that neither count knows. Softmax takes exponentials, and dropout
+#   draws random numbers; each counts as one operation or a few, and takes the time of many.
+# - Right of the corner stand products of matrices, and two dots for attention, which compute *the same result*.
+# - The thin roof is that of a graphics card (two figures that its maker published; we did not measure it). Its corner
+#   lies much further to the right, at 38. The two rings show the most that it could do of either attention.
+#
+# (A dot above the roof found its arrays in the cache, where bytes are cheaper. Other programs push dots down.)
 #
 # ## Attention, counted
 #
@@ -293,8 +300,12 @@ def intensity(trial):
 
 # %% [markdown]
 # By steps, attention stays below 11 operations a byte however long the text is. In one kernel it doubles with the
-# length. Nothing is approximated and hardly an operation is saved: only bytes are. That moves the dot to the right,
-# away from the slope where memory is the limit, and further with every word: arithmetic is what processors are good at.
+# length. Nothing is approximated and hardly an operation is saved: only bytes are. That moves the dot to the right.
+#
+# What is it worth? On a processor with a few cores, whose corner lies at 3 or so, both dots are right of the corner
+# already, and there is little to gain. On a machine whose corner lies at 38, attention by steps stays on the slope for
+# ever: it waits for memory however fast the arithmetic is. In one kernel it leaves the slope once the text is long
+# enough.
 #
 # One question is open. Softmax divides by a sum over *all* scores of a row. How can a kernel use a score and forget it
 # before it has seen the others? That is the next lesson.

@@ -246,7 +246,7 @@ def kv_heads(trial):
     expected = [kept[0] * g // heads for g in groups]
     trial.check(kept == expected, f"cache: {', '.join(f'{n:,}' for n in kept)} bytes for G = 8, 4, 2, 1")
     by_hand = 3 * 2 * 2 * 8 * 64 * 8 * 8  # layers, keys and values, rows, G, places, D, bytes a number
-    trial.check(kept[0] == by_hand, f"for G = 8 as counted by hand: {by_hand:,}")
+    trial.check(kept[0] == by_hand, f"for G = 8 the cache has {kept[0]:,} bytes, by hand {by_hand:,}")
     trial.check(len(set(operations)) == 1, f"operations of one attention: {operations[0]:,} for every G")
     reading = [8 * (2560 + 640 * g) for g in groups]  # queries; keys and values of G heads
     trial.check(read == reading, f"bytes that attention reads: {', '.join(f'{n:,}' for n in read)}")
@@ -282,7 +282,7 @@ def norm_place(trial):
     after, before = (evidence.gradients_by_depth(first, depths, seeds) for first in (False, True))
     trial.note(evidence.gradient_table(depths, after, before))
     (a_first, a_last), (b_first, b_last) = after[-1] / after[0], before[-1] / before[0]
-    trial.check(a_first > 0.5, f"norm after, first layer: from 1 to 32 layers the gradient becomes {a_first:.2f} of it")
+    trial.check(a_first > 0.5, f"norm after, first layer: 32 layers leave {a_first:.2f} of it (over 0.5 expected)")
     trial.check(0.5 < b_first < 2, f"norm before, first layer: {b_first:.2f} (between 0.5 and 2 expected)")
     trial.check(0.5 < a_last < 2, f"norm after, last layer: {a_last:.2f} (between 0.5 and 2 expected)")
     trial.check(b_last < 0.5, f"norm before, last layer: {b_last:.2f} (below 0.5 expected)")
