@@ -11,12 +11,12 @@
 # - how to tell from two counts, operations and bytes, what limits a kernel;
 # - why attention "in one kernel" can be faster, although it does all the same arithmetic.
 #
-# **Time:** 25 minutes to read, 20 seconds to run (a minute more at the very first run, which compiles the kernels).
+# **Time:** 25 minutes to read, 15 seconds to run (a minute or two more at the very first run, which compiles kernels).
 # **Before you start:** lesson 2 (what attention computes). You need not know C or CUDA: the three programs that we look
 # at are short, and we go through them together.
 #
-# Run it: `python lessons/08_kernels.py`, or on another backend with `--backend numpy`; `--break another-scale` shows a
-# broken engine being caught.
+# Run it: `python lessons/08_kernels.py`, or on another backend with `--backend numpy`; `--break another-scale` runs it
+# on a *control*, an engine that was broken on purpose: there a check has to fail.
 
 # %% tags=["plumbing"]
 import numpy as np

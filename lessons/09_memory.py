@@ -12,9 +12,9 @@
 # - why saving memory can save time as well;
 # - how the last layer of a language model can find its loss without ever holding all its scores (its *logits*).
 #
-# **Time:** 30 minutes to read, half a minute to run. **Before you start:** lesson 2 (attention); lesson 8 is helpful.
+# **Time:** 30 minutes to read, 20 seconds to run. **Before you start:** lesson 2 (attention); lesson 8 is helpful.
 #
-# Run it: `python lessons/09_memory.py`; `--break sum-not-rescaled` shows a broken engine being caught.
+# Run it: `python lessons/09_memory.py`; `--break sum-not-rescaled` runs it on an engine that was broken on purpose.
 
 # %% tags=["plumbing"]
 import numpy as np

@@ -13,10 +13,11 @@
 # - why testing cannot find races, and what can;
 # - why it matters which thread reads which number, even when all results are right.
 #
-# **Time:** 25 minutes to read, 15 seconds to run. **Before you start:** lesson 8 (what a kernel is). The last parts
-# need g++; without it, the lesson says so and leaves them out.
+# **Time:** 25 minutes to read, ten seconds to run (at the very first run up to a minute more). **Before you start:**
+# lesson 8 (what a kernel is). The last parts need g++; without it, the lesson says so and leaves them out.
 #
-# Run it: `python lessons/10_races.py`; `--break barrier-lost` shows a broken engine being caught.
+# Run it: `python lessons/10_races.py`; `--break barrier-lost` runs it on a *control*, an engine that was broken on
+# purpose: there a check has to fail.
 
 # %% tags=["plumbing"]
 import itertools
