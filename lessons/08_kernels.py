@@ -36,7 +36,6 @@ lesson = Lesson(__file__)
 
 # %% [markdown]
 # ## A formula, by hand
-#
 # We start with softmax, because it is the heart of attention and small enough to follow with a pencil. It turns scores
 # into shares that add up to one:
 #
@@ -66,7 +65,6 @@ print("after taking off the largest:", (powers / powers.sum()).round(3))
 # exponential is 1, and nothing can overflow. Every softmax that you will ever meet in a library does this.
 #
 # ## The same softmax, three times
-#
 # A **kernel** is a function that takes arrays and returns arrays, and knows nothing of models or gradients. This engine
 # has each kernel three times, in files of the same name:
 #
@@ -83,7 +81,19 @@ print(excerpt("cpu/softmax.py", "def _softmax(", "@kernel"))
 print(excerpt("gpu/softmax.cu", 'extern "C" __global__ void softmax_forward', "// dx"))
 
 # %% [markdown]
-# What differs is *who does the work*.
+# The names that you cannot know:
+#
+# | name | what it means |
+# |---|---|
+# | `largest`, `row_max` | the largest number of a row |
+# | `_part_exp`, `TERMS` | exponentials of 1,024 neighbours and their sum; long sums are added up in such parts |
+# | `real`, `__restrict__` | float or double, as compiled; a promise that the arrays do not overlap |
+# | `WARP_STRIDE_LOOP(n, N)` | each group of 32 threads takes the rows that are its own |
+# | `LANE_STRIDE_LOOP(c, C)` | each thread takes every 32nd column; its number in the group is its *lane* |
+# | `LongSum`, `warp_sum` | a sum in parts, as above; the sum over the 32 threads |
+#
+# The fourth step, the division, appears as "times `share`", and `share` is 1 divided by the sum. What differs is *who
+# does the work*.
 #
 # - NumPy takes whole arrays, one operation after the other: `np.exp` has written all of `e` before `e.sum` begins.
 # - Numba's `prange` hands out rows: each processor core takes one row and does all the steps. When it walks through the
@@ -116,16 +126,17 @@ for tier in kernels.available():
         shares[tier] = F.softmax(Tensor(many)).numpy()
 expected = shares.pop("numpy")
 apart = {tier: np.rint(np.abs(y - expected) / np.spacing(expected)) for tier, y in shares.items()}
-lesson.show(
-    figures.last_digits(apart), "last_digits", "Other tiers, other last digits: a step is one part in 10^16 or so."
-)
+same = np.all([away == 0 for away in apart.values()], axis=0).mean()
+print(f"the same to the last digit on all tiers: {100 * same:.0f} of 100 shares")
+lesson.show(figures.last_digits(apart), "last_digits", "How far the numbers of other tiers are from NumPy's.")
 one, other = (0.1 + 0.2) + 0.3, 0.1 + (0.2 + 0.3)
 print(f"(0.1 + 0.2) + 0.3 = {one!r}      0.1 + (0.2 + 0.3) = {other!r}")
 
 # %% [markdown]
-# Fewer than most people expect, and the line below the picture says why. A float64 keeps about 16 digits, every
-# addition rounds to them, and so *the order of a sum changes its last digit*. NumPy, a core and 32 threads add in three
-# different orders. None of them is wrong.
+# Fewer than most people expect, and the line below the picture says why. (One step in the picture is the last binary
+# digit of a number, about one part in $10^{16}$ of it.) A float64 keeps about 16 digits, every addition rounds to them,
+# and so *the order of a sum changes its last digit*. NumPy, a core and 32 threads add in three different orders. None
+# of them is wrong.
 #
 # But then, how do we notice one that *is* wrong? "Close enough" is no answer: with a generous tolerance, a bug hides in
 # it. The answer is that rounding obeys a law. A sum of $n$ terms is off by at most $n \varepsilon$ times the sum of
@@ -133,7 +144,6 @@ print(f"(0.1 + 0.2) + 0.3 = {one!r}      0.1 + (0.2 + 0.3) = {other!r}")
 # far rounding can carry it. Further means: not rounding.
 #
 # ## Claim: the tiers compute the same attention
-#
 # Softmax was the warm-up. The real candidate is attention with everything that makes it hard: a causal mask, keys of
 # two lengths, awkward sizes (67 queries, 131 keys, width 20), and all three gradients.
 #
@@ -176,7 +186,6 @@ def same_kernel(trial):
 # (Where the allowance for each number comes from is derived in `lessons/evidence/kernels.py`.)
 #
 # ## What limits a kernel: two counts
-#
 # A processor can do only so many operations a second, and it can carry only so many bytes a second between memory and
 # itself. Which of the two holds a kernel up? Compare adding two arrays of a million numbers with multiplying two
 # matrices of a thousand by a thousand. Both read two million numbers and write one million. **What would you guess:**
@@ -231,7 +240,6 @@ lesson.show(
 # (A dot above the roof found its arrays in the cache, where bytes are cheaper. Other programs push dots down.)
 #
 # ## Attention, counted
-#
 # Why are there two dots? Here is attention by steps, for one head of width $D = 64$ and a text of $T = 512$ words.
 
 # %%
@@ -255,18 +263,19 @@ print(f"in one kernel: {operations:,} operations, {bytes_:,} bytes: {operations 
 # | step by step | $4DT^2 + 6T^2$ | $6T^2 + 4TD + 1$ |
 # | in one kernel | about the same | $4TD + T$ |
 #
-# **Predict** what happens when the text gets longer: which of the two intensities grows, and how far?
+# **Predict** what happens when the text gets longer: which of the two intensities grows, and how far? For a long text
+# only the terms with $T^2$ count. By steps these are $(4D + 6)\,T^2$ operations for $6T^2$ numbers of 4 bytes each, so
+# the quotient cannot pass $(4D + 6)/24$, which is 10.9 for $D = 64$. And in one kernel?
 
 # %%
 lengths = (32, 64, 128, 256, 512)
-limit = (4 * D + 6) / 24  # the quotient of the two terms with T², in bytes of float32
+limit = (4 * D + 6) / 24
 steps, fused = ([evidence.counts(attention, T, D) for T in lengths] for attention in (by_steps, F.attention))
 grows = [[operations / bytes_ for operations, bytes_ in counts] for counts in (steps, fused)]
 lesson.show(figures.intensity(lengths, *grows, limit), "intensity", "Only one of the two gains from a longer text.")
 
 # %% [markdown]
 # ## Claim: only in one kernel does the intensity grow with the text
-#
 # **What would refute it.** Other counts than these formulas say. They are whole numbers, so no tolerance is needed.
 #
 # **Experiment.** Run both at five lengths, let the tape add up what its kernels read, write and compute, and compare

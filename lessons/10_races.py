@@ -228,8 +228,9 @@ extern "C" __global__ void smooth(real* y, const real* x) {
 }
 """
 smooth.write_text(SMOOTH, encoding="utf-8")
+print(*(f"{number:2}  {line}" for number, line in enumerate(SMOOTH.splitlines(), 1) if number > 5), sep="\n")
 if COMPILES:
-    print(evidence.complaint(smooth, False, x, seed=0))
+    print(evidence.wrapped(evidence.complaint(smooth, False, x, seed=0)))
 
 # %% [markdown]
 # That was the engine's *emulator*, and you have just written a small one yourself. g++ compiles the `.cu` file as it
@@ -309,16 +310,17 @@ lesson.show(figures.lines(along_row, down_column, 32), "lines", "A line is fetch
 
 # %%
 if COMPILES:
-    print(evidence.one_too_far(strides))
-    print(evidence.watched_attention().table())
+    print(evidence.wrapped(evidence.one_too_far(strides)))
+    print(evidence.lines_of_attention())
 
 # %% [markdown]
-# On a card, that read would have returned some number or other. (In the table, under *coalescing*, attention's lines
-# are used to 64 %, not to 100. That comes from its writes: eight threads write 32 neighbouring bytes, a quarter of a
-# line, which is the smallest piece that memory takes.)
+# On a card, that read would have returned some number or other. (In the last lines, attention *writes* more lines than
+# its bytes would fill: eight threads write 32 neighbouring bytes, a quarter of a line, which is the smallest piece that
+# memory takes.)
 #
-# That is the way of three lessons. The specification says what is right. Counting says what it must cost. Tiles and one
-# small identity about exponentials get there. And watching, not luck, says that it is sound.
+# This ends three lessons about fast code. What they did, step by step: a short specification says what is right (lesson
+# 8). Counting says what it must cost (lesson 8). Tiles and the online softmax reach that cost (lesson 9). And watching
+# every access, not luck, shows that the threads are sound (lesson 10).
 #
 # ## Questions to think about
 # 1. In `smooth_thread`, let each thread write to a *second* tile instead of its own. Is the barrier still needed? What
