@@ -12,9 +12,6 @@ EXPERIMENT = "The experiment as code"
 ANSWER = "Show what happens"
 ASKS = "predict", "guess", "do you expect", "would you expect", "before you run", "before you look", "decide, then"
 QUESTION = re.compile(rf"\b({'|'.join((*ASKS, 'what will happen'))})", re.IGNORECASE)
-    r"\b(predict|guess|do you expect|would you expect|before you run|before you look|decide, then|what will happen)",
-    re.IGNORECASE,
-)
 
 
 class Cell(NamedTuple):

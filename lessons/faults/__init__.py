@@ -124,6 +124,17 @@ from lessons.faults.positions import (
     sine_only,
     waves_unpaired,
 )
+from lessons.faults.quantised import (
+    cut_instead_of_rounded,
+    halves_exchanged,
+    head_of_its_own,
+    largest_cut_off,
+    least_forgotten,
+    memory_by_weights,
+    neighbours_scale,
+    numbers_kept_beside,
+    one_scale_a_row,
+)
 from lessons.faults.real_models import (
     bands_upside_down,
     eps_forgotten,

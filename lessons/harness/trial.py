@@ -183,8 +183,10 @@ class Lesson:
             display((SVG if path.suffix == ".svg" else Image)(filename=str(path)))
         return path
 
-    def trial(self, claim: str, statement: str, controls: list[Fault]):
-        """Runs the decorated function as the trial of `claim`: it checks, and returns (verdict, evidence)."""
+    def trial(self, claim: str, statement: str, controls: list[Fault], without: str | None = None):
+        """Runs the decorated function as the trial of `claim`: it checks, and returns (verdict, evidence).
+
+        without  why it cannot be run on this machine, if it cannot: the trial is left out, and that is said"""
         assert controls, f"{claim} needs a negative control: a check that cannot fail proves nothing"
         if NOTEBOOK:  # a cell may be run again
             self.records = [record for record in self.records if record["claim"] != claim]
@@ -193,6 +195,9 @@ class Lesson:
         self.controls += names
 
         def decorate(run: Callable[[Trial], tuple[str, str]]):
+            if without is not None:
+                print(f"{claim}: left out, because {without}")
+                return run
             if self.broken is not None:
                 if self.broken in names:
                     print(f"\n{claim}, on a broken engine: {names[self.broken].__doc__}")
