@@ -7,7 +7,7 @@ from functools import partial
 import command_support
 import numpy as np
 import pytest
-from command_support import SHORT, TINY, WORDS, command, inside, prepare, resumed_bytes, succeeds
+from command_support import SHORT, TINY, command, inside, prepare, resumed_bytes, succeeds, write_texts
 
 from lessons.results import train
 from lessons.results.models import QuietClassifier, QuietStreamClassifier, StreamClassifier
@@ -28,11 +28,7 @@ refused = partial(command_support.refused, main=train.main, program=train.PROGRA
 def made(tmp_path_factory):
     """A folder with text, labelled text, and a masked model."""
     folder = tmp_path_factory.mktemp("train")
-    lines = [" ".join(WORDS[(i + j) % len(WORDS)] for j in range(3 + i % 5)) for i in range(40)]
-    opinions = [f"{word} {line}" for line in lines[:4] for word in ("nice", "poor")]
-    (folder / "text.txt").write_text("\n".join(lines + opinions) + "\n")
-    rows = [f"{('poor', 'nice')[i % 2]} {line}\t{('bad', 'good')[i % 2]}" for i, line in enumerate(lines)]
-    (folder / "labels.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+    write_texts(folder)
     prepare(folder, ("pretrain", "text.txt", "--objective", "masked", "--steps", "5", *SHORT, "--out", "masked"))
     return folder
 
