@@ -82,16 +82,16 @@ class Function:
     @classmethod
     def apply(cls, *arguments: Any) -> Tensor:
         """Runs forward and, if any input requires a gradient, puts this Function on the tape."""
-        tensors = tuple(a if isinstance(a, Tensor) else None for a in arguments)
+        tensors = tuple([a if isinstance(a, Tensor) else None for a in arguments])
         backend = common_backend([t.backend for t in tensors if t is not None])
         # asked before forward, which may save work or memory when no gradient will follow
         is_on = grad_mode.get()
-        needs = tuple(is_on and t is not None and t.requires_grad for t in tensors)
-        recording = any(needs)
+        needs = tuple([is_on and t is not None and t.requires_grad for t in tensors])
+        recording = True in needs
         node = cls(backend, recording)
         node.needs = needs
         output = node.forward(*[a.array if isinstance(a, Tensor) else a for a in arguments])
-        if isinstance(output, tuple | list):
+        if isinstance(output, (tuple, list)):  # noqa: UP038 - a union would be made anew at each call
             raise errors.several_outputs(node.name, output)
         output = node.xp.asarray(output)
         result = Tensor.holding(output, backend, storage_of(output, tensors))

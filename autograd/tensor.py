@@ -38,20 +38,22 @@ class Tensor(TorchNames):
 
     # ------------------------------------------------------------------------------------------ backward
 
-    def backward(self, gradient: Any = None, retain_graph: bool = False) -> None:
+    def backward(self, gradient: Any = None, retain_graph: bool = False, on_leaf: Any = None) -> None:
         """Adds d(self)/d(leaf) · gradient to the .grad of every leaf that requires one.
 
         gradient      derivative of the loss by this Tensor; may be left out when this is a single number
         retain_graph  keeps what the rules saved, so that backward can be called again
+        on_leaf       called with a leaf and its array as soon as nothing can be added to that any more, while other
+                      gradients are still on their way
         """
         if not self.requires_grad:
             raise AutogradError("this Tensor depends on nothing that requires a gradient")
         first = self._first_gradient(gradient)
         callers = owner_of(first)
-        for leaf, dy in self.leaf_gradients(first, retain_graph):
+        for leaf, dy in self.leaf_gradients(first, retain_graph, on_leaf):
             leaf._accumulate(dy.copy() if owner_of(dy) is callers else dy)  # the caller may go on using the array
 
-    def leaf_gradients(self, dy: Any, retain_graph: bool = False) -> "list[tuple[Tensor, Any]]":
+    def leaf_gradients(self, dy: Any, retain_graph: bool = False, on_leaf: Any = None) -> "list[tuple[Tensor, Any]]":
         """Every leaf that requires a gradient, with d(self)/d(leaf) · dy. Only when all are there, so that a rule that
         fails leaves no half of the gradients behind."""
         order = inputs_before_results(self)
@@ -67,6 +69,8 @@ class Tensor(TorchNames):
             dy = sums.pop(id(tensor)).total(tensor)
             if tensor.node is None:
                 arrived.append((tensor, dy))
+                if on_leaf is not None:
+                    on_leaf(tensor, dy)
                 continue
             for parent, dx in tensor.node.input_gradients(dy):
                 sums.setdefault(id(parent), GradientSum()).add(parent.backend, dx)

@@ -193,6 +193,7 @@ METHODS = {
     "Bert.losses": "bert = Bert(vocab_size=10, n_layers=1, **sizes)\nlen(bert.losses([[1, 2, 3]], [[0, 0, 0]], [[-1, 5, -1]], [1], ignore_index=-1))",
     "Classifier.from_language_model": "Classifier.from_language_model(model, n_classes=3)([[1, 2]]).shape",
     "Classifier.loss": "Classifier.from_language_model(model).loss([[1, 2, 3]], [1]).shape",
+    "LanguageModel.recompute": "model.recompute()  # layers keep their inputs only; training takes less memory and more time\nmodel.recompute(False).training",
     "LanguageModel.attention": "weights = model.attention([[1, 2, 3]])  # layer → (B, H, T, S)\n{name: array.shape for name, array in weights.items()}",
     "LanguageModel.generate": "len(model.generate([[1, 2]], max_new_tokens=3)[0]) <= 3",
     "LanguageModel.kind": "model.kind",

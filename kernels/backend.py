@@ -73,13 +73,14 @@ def _checked(owner: Backend, spec: Kernel, implementation):
     not_foreign = {owner.xp.ndarray, type(None), bool, int, float, str, tuple}
 
     def kernel(*args):
-        for arg in spec.one_by_one(args):
-            if type(arg) in not_foreign:
+        values = spec.one_by_one(args)
+        for value in values:
+            if type(value) in not_foreign:
                 continue
-            other = _array_owner(arg)
-            if other is not None and not owner.owns(arg):
+            other = _array_owner(value)
+            if other is not None and not owner.owns(value):
                 raise BackendError(mixing(owner.name, other))
-        spec.check(args)
+        spec.check_values(values)
         try:
             return run(*args)
         except MemoryError as error:  # CuPy's error for a full GPU is one of these

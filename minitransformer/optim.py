@@ -22,6 +22,7 @@ class Optimizer:
 
     kept: tuple[str, ...] = ()  # the arrays a subclass keeps for each parameter
     squares: tuple[str, ...] = ()  # those among them that cannot be negative
+    by_number: bool = True  # each number is updated by itself, so that several processes may divide an array
 
     def __init__(self, parameters: Parameters, lr: float, weight_decay: float):
         self.parameters = _named(parameters)
@@ -175,17 +176,15 @@ class SGD(Optimizer):
         parameter.writable()[...] = k.subtract(parameter.array, times(grad, self.lr))
 
 
-def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float, total: Callable[[list[float]], float] = sum) -> float:
+def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> float:
     """Scales all gradients so that their common norm √(Σ g²) is at most max_norm; returns the norm before.
 
     A norm that is infinite or not a number is returned as it is, and the gradients are left alone: look at the
-    result before the next step. The sum is taken in double precision.
-
-    total: adds the Σ g² of the arrays; whoever has only some of them adds those that are elsewhere"""
+    result before the next step. The sum is taken in double precision."""
     if not max_norm > 0:
         raise ValueError(f"max_norm must be above 0, not {max_norm}")
     gradients = {id(p): (p, p.grad) for p in parameters if p.grad is not None}.values()
-    norm = math.sqrt(total([grad.backend.sum_of_squares(grad.array) for _, grad in gradients]))
+    norm = math.sqrt(sum(grad.backend.sum_of_squares(grad.array) for _, grad in gradients))
     if max_norm < norm < math.inf:
         for parameter, grad in gradients:
             parameter.grad = ScaledGradient(grad, max_norm / norm)

@@ -22,7 +22,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic, overload, register_jitable
 from threadpoolctl import ThreadpoolController
 
 from kernels.cpu.jit import kernel
@@ -223,7 +223,7 @@ def _compiled_gemm(blas, c, a, b, transpose_a, transpose_b, add):
     return compiled
 
 
-@kernel
+@register_jitable
 def blocks(size, block):
     """How many nearly equal parts of at most `block` make up `size`."""
     return (size + block - 1) // block

@@ -14,6 +14,7 @@ import ctypes
 import os
 import threading
 from functools import cache, wraps
+from typing import Any
 
 import numba
 import numpy as np
@@ -32,6 +33,8 @@ class _Process:
     is_forked = False  # from one in which threads ran
     needs_start = False  # the threading layer is still that of the parent
     one_at_a_time = threading.Lock()  # for a layer that serves a single Python thread
+    one_alone = False  # it is such a layer
+    thread_count: tuple[Any, Any] | None = None  # functions that get and set the number of threads, once they run
 
 
 def _after_fork() -> None:
@@ -50,14 +53,14 @@ def threaded(dispatcher):
 
     @wraps(dispatcher.py_func)
     def call(*args):
-        get, set = _thread_count()
+        get, set = _Process.thread_count or _start()
         if _Process.needs_start:
             _start_again()
-        if _layer() == "workqueue":
+        if _Process.one_alone:
             return _alone(dispatcher, args)
         if not _Process.is_forked:
             for arg in args:
-                if isinstance(arg, np.ndarray) and arg.size >= SMALL:
+                if type(arg) is np.ndarray and arg.size >= SMALL:
                     return dispatcher(*args)
         former = get()
         try:
@@ -69,10 +72,9 @@ def threaded(dispatcher):
     return call
 
 
-@cache
-def _thread_count():
-    """Functions that get and set the number of threads. Numba's public ones take a lock and look for running threads at
-    each call, longer than a small kernel takes; the ones below them are found here once the threads run."""
+def _start() -> tuple[Any, Any]:
+    """Starts the threads, and finds the functions that get and set their number. Numba's public ones take a lock and
+    look for running threads at each call, longer than a small kernel takes; those below them do for running threads."""
     try:
         numba.set_num_threads(numba.get_num_threads())
     except ValueError as error:
@@ -84,7 +86,9 @@ def _thread_count():
             f"leave it unset"
         ) from None
     get, set = (getattr(parallel, f"_{name}_num_threads", None) for name in ("get", "set"))
-    return (get, set) if get and set else (numba.get_num_threads, numba.set_num_threads)
+    _Process.one_alone = _layer() == "workqueue"
+    _Process.thread_count = (get, set) if get and set else (numba.get_num_threads, numba.set_num_threads)
+    return _Process.thread_count
 
 
 @cache
@@ -98,7 +102,7 @@ def _start_again() -> None:
     if name is not None:
         module = __import__(f"numba.np.ufunc.{name}", fromlist=[name])
         ctypes.CFUNCTYPE(None, ctypes.c_int)(module.launch_threads)(1)
-    _thread_count()[1](1)
+    (_Process.thread_count or _start())[1](1)
     _Process.needs_start = False
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,11 +18,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from minitransformer.app.lifelines import Lifelines
 from minitransformer.errors import UserError
 
 Item = TypeVar("Item")
 # what launchers tell their processes: MPICH and Intel MPI, Open MPI, and those that speak PMIx
 _RANK = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
+_AT_ONCE, _PAUSE = 50, 5e-5  # questions to MPI without a pause, then seconds of one
+_LAST_SECONDS = 3.0  # that MPI has to end all ranks
 _PATIENCE = 1.0  # seconds in which rank 0 may say first what all ranks have to say
 
 
@@ -29,7 +33,9 @@ class Alone:
     """One rank: nothing has to be sent."""
 
     rank, size = 0, 1
+    can_use_threads = False  # whether a thread may send while another one computes
     received = 0  # bytes from other ranks so far
+    seconds = 0.0  # spent on sending and waiting so far, in whatever thread
 
     def greatest(self, number: float) -> float:
         """Of the numbers that the ranks give."""
@@ -52,33 +58,49 @@ class Mpi(Alone):
     """The ranks of an MPI communicator."""
 
     def __init__(self, communicator: Any):
+        from mpi4py import MPI
+
         self._all, self.rank, self.size = communicator, communicator.Get_rank(), communicator.Get_size()
+        self.can_use_threads = self.size > 1 and MPI.Query_thread() >= MPI.THREAD_SERIALIZED
+
+    def _wait(self, request: Any) -> None:
+        """Until it is done. MPI moves data only while it is called, and its own way to wait keeps a core busy, which
+        another thread or another rank may need to compute. So it is asked often, as each time it moves a few
+        kilobytes at most, with pauses in between."""
+        start, asked = time.perf_counter(), 0
+        while not request.Test():
+            asked += 1
+            if asked % _AT_ONCE == 0:
+                time.sleep(_PAUSE)
+        self.seconds += time.perf_counter() - start
 
     def greatest(self, number: float) -> float:
         from mpi4py import MPI
 
         found = np.empty(1)
-        self._all.Allreduce(np.array([number], dtype=np.float64), found, op=MPI.MAX)
+        self._wait(self._all.Iallreduce(np.array([number], dtype=np.float64), found, op=MPI.MAX))
         return float(found[0])
 
     def gathered(self, array: np.ndarray) -> list[np.ndarray]:
         lengths = np.empty(self.size, dtype=np.int64)
-        self._all.Allgather(np.array([len(array)], dtype=np.int64), lengths)
+        self._wait(self._all.Iallgather(np.array([len(array)], dtype=np.int64), lengths))
         found, parts = _room(array.dtype, lengths)
-        self._all.Allgatherv(np.ascontiguousarray(array), [found, lengths])
+        self._wait(self._all.Iallgatherv(np.ascontiguousarray(array), [found, lengths]))
         self.received += found.nbytes - array.nbytes
         return parts
 
     def exchanged(self, arrays: Sequence[np.ndarray], lengths: Sequence[int]) -> list[np.ndarray]:
         found, parts = _room(arrays[0].dtype, lengths)
         sent = np.concatenate(arrays)
-        self._all.Alltoallv([sent, [len(array) for array in arrays]], [found, lengths])
+        self._wait(self._all.Ialltoallv([sent, [len(array) for array in arrays]], [found, lengths]))
         self.received += found.nbytes - parts[self.rank].nbytes
         return parts
 
     def at_first(self, array: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
         found, parts = _room(array.dtype, lengths if self.rank == 0 else [])
-        self._all.Gatherv(np.ascontiguousarray(array), [found, lengths] if self.rank == 0 else None, root=0)
+        self._wait(
+            self._all.Igatherv(np.ascontiguousarray(array), [found, lengths] if self.rank == 0 else None, root=0)
+        )
         self.received += found.nbytes - array.nbytes if self.rank == 0 else 0
         return parts
 
@@ -93,6 +115,7 @@ def _room(dtype: Any, lengths: Iterable[int]) -> tuple[np.ndarray, list[np.ndarr
 # ------------------------------------------------------------------------------------------ this process's own
 
 _world: Alone | None = None
+_lifelines: Lifelines | None = None
 _training: Alone = Alone()
 
 
@@ -126,8 +149,20 @@ def _started() -> Mpi:
         ) from error
     ranks = Mpi(MPI.COMM_WORLD)
     sys.excepthook = _failed
-    _share_cores(MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED).Get_size())
+    neighbours = MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED).Get_size()
+    _share_cores(neighbours)
+    if ranks.size > 1:
+        global _lifelines
+        _lifelines = Lifelines(ranks.rank, ranks.size, ranks.gathered, neighbours == ranks.size, _lost)
     return ranks
+
+
+def _lost(line: str) -> None:
+    """Another rank has gone, and nothing can come of waiting for it. Called in a thread. line: "" if it was said"""
+    if line:
+        with suppress(OSError):
+            os.write(2, f"\n{line}; the others end too, and what was saved can be resumed\n".encode())
+    end_all(1)
 
 
 def _failed(kind: type[BaseException], error: BaseException, trace: Any) -> None:
@@ -196,6 +231,11 @@ def end_all(code: int) -> None:
     if _world is not None and _world.size > 1:
         from mpi4py import MPI
 
+        if _lifelines is not None:
+            _lifelines.told()
+        timer = threading.Timer(_LAST_SECONDS, os._exit, (code,))  # MPI may wait for a machine that nobody can reach
+        timer.daemon = True
+        timer.start()
         with suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()

@@ -237,3 +237,27 @@ def test_a_single_number_can_be_indexed(backend):
     x = leaf(3.0)
     (x[...] * x[()]).backward()
     assert x.grad.item() == 6
+
+
+def test_a_leaf_is_reported_when_its_gradient_is_complete(backend):
+    """Each once, with what will be its .grad; those of the last layer first, a weight that is used in both layers last.
+    The gradients of earlier layers are still on their way then."""
+    ran = []
+
+    class Same(Function):
+        def forward(self, x):
+            return x * 1
+
+        def backward(self, dy):
+            ran.append("the first layer")
+            return dy
+
+    tied, first, last = leaf([2.0, 3.0]), leaf([5.0, 7.0]), leaf([11.0, 13.0])
+    reported = []
+    hidden = Same.apply(tied * first)
+    ((hidden * last) * tied).sum().backward(on_leaf=lambda one, dy: reported.append((one, dy.copy(), len(ran))))
+    assert [id(one) for one, _, _ in reported] == [id(last), id(first), id(tied)]
+    assert [rules for _, _, rules in reported] == [0, 1, 1]
+    for one, dy, _ in reported:
+        np.testing.assert_array_equal(dy, one.grad.numpy())
+    np.testing.assert_array_equal(tied.grad.numpy(), 2 * tied.numpy() * first.numpy() * last.numpy())

@@ -55,7 +55,7 @@ def both_ways(backend, arrays, options):
     return *forward, *backend.attention_backward(dout, q, k, v, *forward, *options)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_the_reference(emulated, case, dtype):
     arrays, options = inputs(dtype, *CASES[case])

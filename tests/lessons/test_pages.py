@@ -218,7 +218,7 @@ def test_links_to_sources_become_their_names():
 
 
 def test_links_of_pages_that_are_read_outside_of_the_book_lead_somewhere():
-    for page in ("README.md", "CHANGELOG.md", "docs/teaching.md", "docs/installation.md"):
+    for page in ("README.md", "CHANGELOG.md", "docs/teaching.md", "docs/installation.md", "docs/ranks.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
         for link in re.findall(r"\]\(((?!http|#)[^)#]+)", text):
             assert ((ROOT / page).parent / link).exists(), f"{page}: {link}"

@@ -93,10 +93,30 @@ def ledger(steps: list[Step], path: Path) -> None:
         turn = next(i for i, m in enumerate(step.measured) if m.backward)
         axes.axvline(turn, color=GREY, lw=1, ls=":")
         axes.text(turn, 0.02, " backward begins", transform=axes.get_xaxis_transform(), fontsize=8, color=GREY)
-        axes.set(
-            title=f"{step.title}: {step.peak / 1e6:.0f} MB at most", xlabel="Functions run or visited", ylim=(0, None)
-        )
+        axes.set_title(f"{step.title}: {step.peak / 1e6:.0f} MB at most", fontsize=10)
+        axes.set(xlabel="Functions run, then visited", ylim=(0, None))
     panels[0].set_ylabel("megabytes of arrays")
     panels[0].legend(loc="center left", fontsize=9, frameon=False, bbox_to_anchor=(0, 0.3))
     figure.suptitle("Memory of a training step, 12 layers, 4 × 256 words", fontsize=11)
+    _finish(figure, path)
+
+
+def ranks(found: dict[str, Any], path: Path) -> None:
+    """How much of N times the work N ranks do, on paper, for each model and network."""
+    models = list(dict.fromkeys(point["model"] for point in found["paper"]))
+    figure, panels = plt.subplots(1, len(models), figsize=(4.6 * len(models), 3.8), sharey=True, layout="constrained")
+    looks = {("strong", "10 Gbit/s"): (ORANGE, "--o"), ("strong", "100 Gbit/s"): (ORANGE, "-s"),
+             ("weak", "10 Gbit/s"): (BLUE, "--o"), ("weak", "100 Gbit/s"): (BLUE, "-s")}  # fmt: skip
+    for axes, model in zip(panels, models, strict=True):
+        for (scaling, wire), (colour, line) in looks.items():
+            points = [p for p in found["paper"] if (p["model"], p["scaling"], p["wire"]) == (model, scaling, wire)]
+            label = f"{'one batch for all' if scaling == 'strong' else 'one batch each'}, {wire}"
+            axes.semilogx(
+                [p["ranks"] for p in points], [p["efficiency"] for p in points], line, color=colour, label=label
+            )
+        axes.set(title=model, xlabel="ranks", ylim=(0, 1.05), xticks=[p["ranks"] for p in points])
+        axes.set_xticklabels([f"{p['ranks']:,}" for p in points])
+        axes.minorticks_off()
+    panels[0].set_ylabel("share of N times the work")
+    panels[0].legend(fontsize=8, frameon=False)
     _finish(figure, path)

@@ -14,12 +14,13 @@ import autograd.functional as F
 from autograd import Tensor, no_grad
 from minitransformer.app.progress import Pace, Progress, Silent, Status, progress_on
 from minitransformer.app.ranks import Alone, training_on
+from minitransformer.app.training.agreement import demand_agreement, digest
 from minitransformer.app.training.checkpoints import JsonObject
 from minitransformer.app.training.interrupts import Interrupts
 from minitransformer.app.training.metrics import Meter, with_perplexity
 from minitransformer.app.training.options import Options
 from minitransformer.app.training.run import BatchSource, Result, Run, count_batches
-from minitransformer.app.training.slices import SLICES, SlicedSteps, demand_agreement, digest
+from minitransformer.app.training.slices import SLICES, SlicedSteps
 from minitransformer.errors import TrainingError
 from minitransformer.models import Model
 from minitransformer.optim import Optimizer, Schedule, clip_grad_norm, constant
@@ -113,7 +114,7 @@ def train(
         if steps is None:
             _repeat_steps(model, optimizer, loss_of, lambda step: base_lr * factor(step), between)
         else:
-            steps.forget_others()
+            steps.start()
             _repeat_sliced_steps(steps, lambda step: base_lr * factor(step), between)
         reason = between.finish()
         return run.finish(reason, between.signal, resume_command)

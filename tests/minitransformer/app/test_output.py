@@ -174,11 +174,12 @@ def wait_for_steps(folder):
     raise AssertionError("no step within a minute")
 
 
-ENDLESS = [sys.executable, "-m", "minitransformer", "pretrain", "--texts", "60", "--steps", "1000000", *TINY]
+ENDLESS = [sys.executable, "-m", "minitransformer", "pretrain", "text.txt", "--steps", "1000000", *TRAIN[2:4], *TINY]
 
 
 def test_a_terminal_that_is_closed_costs_nothing(tmp_path):
     """The system sends SIGHUP, more than once, and every further word to the terminal is an error."""
+    (tmp_path / "text.txt").write_text(TEXT)
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(tmp_path)

@@ -17,12 +17,12 @@ import pytest
 import autograd.functional as F
 import kernels
 from kernels.contract import CONTRACT
-from minitransformer.app.bench import bench_inputs, cases, charts, growth, profile
+from minitransformer.app.bench import bench_inputs, cases, charts, growth, profile, ranks
 from minitransformer.app.bench.roofline import Point
 from minitransformer.app.cli import bench as bench_command
 from minitransformer.config import LAB_TRANSLATOR
 from minitransformer.errors import UserError
-from minitransformer.models import LanguageModel, Translator, build
+from minitransformer.models import Bert, LanguageModel, Translator, build
 
 PRODUCTS = ("linear", "attention", "feed_forward", "gated_feed_forward")
 
@@ -32,13 +32,21 @@ def bench(folder, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, cwd=folder, env={**os.environ}, capture_output=True, text=True)
 
 
-def product_flops(loss) -> float:
+def product_flops(loss, backward: bool = True) -> float:
     """Of the kernels with products, as the contract counts them, forward and backward."""
     from autograd import tape
 
-    loss.backward(retain_graph=True)
-    calls = [call for node in tape.functions(loss) for call in node.kernels.calls]
+    if backward:
+        loss.backward(retain_graph=True)
+    calls = tape.calls(loss, backward=backward)
     return sum(CONTRACT[name].cost(*args).flops for name, args in calls if name.startswith(PRODUCTS))
+
+
+def test_the_arithmetic_of_an_encoder():
+    """Biases, GELU and softmax, which are left out, are 1 % of it."""
+    bert, ids = Bert(cases.MINILM), bench_inputs.words(2, 16, 30522)
+    claimed = cases.encoder_flops({"B": 2, "T": 16})
+    assert product_flops(bert.hidden(ids, np.zeros_like(ids)).sum(), backward=False) == pytest.approx(claimed, rel=0.02)
 
 
 @pytest.mark.parametrize("kind", ["language model", "classifier", "translator", "llama"])
@@ -92,7 +100,7 @@ def test_what_is_missing_is_said_in_a_line(tmp_path, arguments, message):
 
 def test_without_pytorch_it_says_what_is_missing_and_how_to_get_it(monkeypatch, capsys):
     project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())
-    (torch,) = project["project"]["optional-dependencies"]["bench"]
+    torch, *onnx = project["project"]["optional-dependencies"]["bench"]
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert bench_command._peers(bench_command.Options()) == []
     line = capsys.readouterr().err
@@ -100,11 +108,24 @@ def test_without_pytorch_it_says_what_is_missing_and_how_to_get_it(monkeypatch, 
     for options in (bench_command.Options(against="torch"), bench_command.Options(compile=True)):
         with pytest.raises(UserError, match=re.escape(f'pip install "{torch}"')):
             bench_command._peers(options)
+    with pytest.raises(UserError, match=re.escape("pip install " + " ".join(f'"{package}"' for package in onnx))):
+        bench_command._peers(bench_command.Options(against="onnx"))
+
+
+def test_who_takes_part(monkeypatch):
+    monkeypatch.setattr(bench_command, "_installed", lambda peer: True)
+    assert bench_command._peers(bench_command.Options()) == ["torch", "onnx"]
+    assert bench_command._peers(bench_command.Options(compile=True)) == ["torch", "onnx", "compiled"]
+    assert bench_command._peers(bench_command.Options(against="onnx")) == ["onnx"]
+    assert bench_command._peers(bench_command.Options(against="nothing")) == []
+    assert [name for name, case in cases.CASES.items() if "onnx" in case.peers] == [
+        "encoder-1x16", "encoder-1x128", "encoder-32x128", "encoder-8x512",
+    ]  # fmt: skip
 
 
 def test_every_case_and_extra_is_listed(tmp_path):
     listed = bench(tmp_path, "--list").stdout
-    assert all(name in listed for name in [*cases.CASES, "start-up", "profile", "roofline", "growth"])
+    assert all(name in listed for name in [*cases.CASES, "start-up", "profile", "roofline", "growth", "ranks"])
 
 
 def test_a_profile_adds_up_and_leaves_no_trace():
@@ -126,3 +147,28 @@ def test_exponents_and_pictures(tmp_path):
     charts.roofline(points, 180, 30, "a machine", tmp_path / "roofline.png")
     charts.bars([{"title": "one", "ratio": 2.0, "target": 1.5}, {"title": "two"}], "a machine", tmp_path / "bars.png")
     assert all((tmp_path / name).stat().st_size > 5000 for name in ("growth.png", "roofline.png", "bars.png"))
+
+
+def test_ranks_on_paper():
+    """One rank sends nothing; the bytes of N ranks are those of an all-reduce; backward hides no more than it lasts."""
+    size = ranks.Size("a model", 10**6, 6e6, 1000)
+    paper = ranks.Paper(rate=1e9, layout=0.0, latency=0.0, bandwidth=1e9)
+    assert paper.seconds(1, 1000, size, 8) == (6.0, 0.0, 0.0)
+    computing, _, sending = paper.seconds(4, 1000, size, 8)
+    everything = 2 * 3 / 4 * 4 * 10**6 / 1e9
+    assert computing == 1.5
+    assert everything / 2 < sending < everything  # weights are sent after the step, whatever is hidden of the gradients
+    slow = ranks.Paper(rate=1e9, layout=0.0, latency=0.0, bandwidth=1e6)
+    assert slow.seconds(4, 1000, size, 8)[2] == pytest.approx(1000 * everything - 1.5 / 8 * 2 / 3)
+
+
+def test_sizes_of_the_models_on_paper():
+    lab, base = ranks.sizes()
+    assert lab.numbers == 21_018_401 and lab.operations == 6 * (21_018_401 - 50_001 * 200)
+    assert base.numbers > 5e7
+
+
+def test_without_mpi_the_ranks_are_left_out(monkeypatch, capsys):
+    monkeypatch.setattr(ranks, "_mpiexec", lambda: None)
+    assert bench_command._ranks({}) == {}
+    assert "pip install 'minitransformer[mpi]'" in capsys.readouterr().out

@@ -1,11 +1,14 @@
 """Trains small models on the ranks that mpiexec started, and prints a digest of everything each run has left: weights,
 optimizer state, metrics and checkpoints, times taken out. Started by test_ranks.py, with the names of faults to try."""
 
+import copy
 import hashlib
 import json
+import math
 import os
 import shutil
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +21,7 @@ from minitransformer.app.data import ClassifierBatches, LanguageModelBatches, Tr
 from minitransformer.app.data.batches import BertBatch
 from minitransformer.app.progress import Silent
 from minitransformer.app.tasks import measures
-from minitransformer.app.training import Options, slices, train
+from minitransformer.app.training import Options, sending, shares, slices, train, tree
 from minitransformer.optim import SGD, Adam
 
 SMALL = {"d_model": 8, "n_heads": 2, "d_ff": 12, "max_len": 12, "dropout": 0.3, "seed": 3}
@@ -96,23 +99,36 @@ CASES = {
 }
 
 # ---------------------------------------------------------------------------------------------------- faults
-# Each is a mistake that programs of this kind have made; the digests must then depend on the number of ranks.
+# Each is a mistake that programs of this kind have made; the digests must then differ from those of one rank.
 
+FAULTY = next(iter(CASES))
 STEPS = slices.SlicedSteps
-_slice_gradient, _seed = STEPS._slice_gradient, STEPS._seed
+_send_gradients, _seed, _begin = STEPS._send_gradients, STEPS._seed, sending.Sending.begin
 
 
-def mean_of_means(self, gradient, step, number, batch, bounds, totals):
-    mine = [batch.part(bounds[n], bounds[n + 1]).counts() for n in self._slices_of(self.ranks.rank)]
-    local = tuple(max(1, sum(column)) * self.ranks.size for column in zip(*mine, strict=True))
-    return _slice_gradient(self, gradient, step, number, batch, bounds, local)
+def mean_of_means(self, step, batch):
+    mine, bounds = self.slices_of(self.ranks.rank), tree.cuts(batch.rows(), self.slices)
+    own = batch.part(bounds[mine[0]], bounds[mine[-1] + 1]).counts()
+    batch = copy.copy(batch)
+    object.__setattr__(batch, "counts", lambda: tuple(max(1, count) * self.ranks.size for count in own))
+    return _send_gradients(self, step, batch)
 
 
-def reduced_too_early(self, gradient, step, number, *rest):
-    numbers = _slice_gradient(self, gradient, step, number, *rest)
-    if number != self._slices_of(self.ranks.rank)[-1]:  # only the last slice's gradient is still there
-        gradient[:] = 0
-    return numbers
+def reduced_too_early(self, nodes):
+    for node in nodes[:-1]:  # only the last slice's gradient is still there
+        node.sum[:] = 0
+    _begin(self, nodes)
+
+
+def sent_too_early(self, array):
+    self.ready |= dict.fromkeys(self.buckets_of[array])  # other arrays of the bucket are not final yet
+    self._send_ready()
+    for one in self.sent:
+        one and one.result()
+
+
+def local_norm(self, gradient):
+    return math.sqrt(shares._block_sums(gradient).sum())
 
 
 def as_they_come(nodes, node):
@@ -123,14 +139,15 @@ def as_they_come(nodes, node):
 
 
 FAULTS = {
-    "mean of means": (STEPS, "_slice_gradient", mean_of_means),
+    "mean of means": (STEPS, "_send_gradients", mean_of_means),
     "one dropout seed for all ranks": (
-        STEPS, "_seed", lambda self, step, n: _seed(self, step, n - self._slices_of(self.ranks.rank)[0] if n else 0),
+        STEPS, "_seed", lambda self, step, n: _seed(self, step, n - self.slices_of(self.ranks.rank)[0] if n else 0),
     ),
-    "clip by the local norm": (STEPS, "_total", lambda self, squares: sum(squares)),
-    "a missing broadcast": (STEPS, "_share_weights", lambda self, used: None),
-    "summing as they come": (slices, "add_node", as_they_come),
-    "reduction before accumulation has ended": (STEPS, "_slice_gradient", reduced_too_early),
+    "clip by the local norm": (STEPS, "_norm", local_norm),
+    "a missing broadcast": (shares.OwnPart, "share_weights", lambda self: None),
+    "summing as they come": (tree, "add_node", as_they_come),
+    "reduction before accumulation has ended": (sending.Sending, "begin", reduced_too_early),
+    "a bucket that leaves before it is full": (sending.Sending, "is_final", sent_too_early),
 }  # fmt: skip
 
 
@@ -155,7 +172,7 @@ def digest(folder):
 def left_by(case, everybody, folder, optimizer=Adam):
     model, batches, loss_of, evaluate = CASES[case]()
     made = optimizer(model.named_parameters(), lr=1e-2)
-    options = Options(max_steps=5, clip=0.1, save_every=2, evaluate_every=2, log_every=2, slices=8)
+    options = Options(max_steps=3, clip=0.1, save_every=2, evaluate_every=2, log_every=2, slices=8)
     train(
         model, made, batches, loss_of, options, evaluate=evaluate, folder=folder, ranks=everybody, progress=Silent()
     )  # fmt: skip
@@ -163,21 +180,32 @@ def left_by(case, everybody, folder, optimizer=Adam):
 
 
 def main():
+    """place: for the runs; with_faults: also try those"""
+    place, with_faults = sys.argv[1], len(sys.argv) > 2
     kernels.use("numpy")
     everybody, found = ranks.world(), {}
-    place = sys.argv[1]
+    shares.Shares.message = shares.BLOCK  # these models are small: so that they have several buckets
     for case in CASES:
         found[case] = left_by(case, everybody, os.path.join(place, case))
     found["momentum"] = left_by("classifier", everybody, os.path.join(place, "sgd"), lambda p, lr: SGD(p, lr, 0.9))
-    for name, (owner, attribute, wrong) in FAULTS.items():
-        right = getattr(owner, attribute)
-        setattr(owner, attribute, wrong)
-        case = next(iter(CASES))
-        found[f"fault: {name}"] = left_by(case, everybody, os.path.join(place, name))
-        setattr(owner, attribute, right)
+    with changed(sending.Sending, "overlap", False):
+        found["tied weights, no overlap"] = left_by("tied weights", everybody, os.path.join(place, "no overlap"))
+    with changed(shares.Shares, "message", 2**16):
+        found["tied weights, one bucket"] = left_by("tied weights", everybody, os.path.join(place, "one bucket"))
+    for name, (owner, attribute, wrong) in FAULTS.items() if with_faults else ():
+        with changed(owner, attribute, wrong):
+            found[f"fault: {name}"] = left_by(FAULTY, everybody, os.path.join(place, name))
     if everybody.rank == 0:
         print(json.dumps(found))
         shutil.rmtree(place)
+
+
+@contextmanager
+def changed(owner, attribute, value):
+    former = getattr(owner, attribute)
+    setattr(owner, attribute, value)
+    yield
+    setattr(owner, attribute, former)
 
 
 if __name__ == "__main__":
