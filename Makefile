@@ -36,7 +36,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.oracles: $(VENV)/.installed
 	@echo "installing PyTorch, NVIDIA's compiler and others as oracles ..."
-	@$(PIP) torch==2.13.0 tokenizers==0.23.3 transformers==5.23.0 gguf==0.19.0 'cupy-cuda13x==14.2.0; sys_platform == "linux"' \
+	@$(PIP) torch==2.13.0 tokenizers==0.23.3 transformers==5.23.0 gguf==0.19.0 onnxruntime==1.31.1 onnx==1.23.2 'cupy-cuda13x==14.2.0; sys_platform == "linux"' \
 		'nvidia-cuda-nvrtc==13.4.92; sys_platform == "linux"'
 	@touch $@
 
@@ -52,11 +52,12 @@ $(VENV)/.check: $(VENV)/.installed
 lessons: $(VENV)/.installed
 	@$(BIN)/minitransformer lessons
 
-# Lessons that have passed on the present sources are not run again; a claim that fails stops the book.
+# Lessons that have passed on the present sources are not run again; a claim that fails stops the book. For graded
+# homework: make book SOLUTIONS=no
 book: $(VENV)/.book
 	@$(BIN)/minitransformer lessons --changed
 	@rm -rf build/book
-	@$(BIN)/python docs/pages.py build/book-source
+	@$(BIN)/python docs/pages.py build/book-source $(if $(filter no,$(SOLUTIONS)),--without-solutions)
 	@$(BIN)/sphinx-build -W --keep-going -q -c docs build/book-source build/book
 	@echo "the book: build/book/index.html"
 

@@ -9,7 +9,9 @@ The whole idea, in the order in which to read it:
     gradient_sum.py  gradients from several uses add up
     storage.py       what was saved must not change meanwhile
 Then `operators.py`, `shapes.py` and `functional.py`: the derivative rules, one short class each. `syntax.py` lets one
-write a + b, `torch_names.py` what PyTorch taught; `tape.py`, `draw.py` and `gradcheck.py` ask questions.
+write a + b, `torch_names.py` what PyTorch taught; `conversion.py` says what becomes a Tensor and how leaves are copied,
+`scaled_gradient.py` is what clipping leaves behind, `recomputation.py` trades time for memory; `tape.py`, `draw.py` and
+`gradcheck.py` ask questions.
 """
 
 import kernels
@@ -24,10 +26,12 @@ if getattr(kernels, "PROJECT", None) != PROJECT:
 
 from autograd import functional  # noqa: E402 - only after the check above
 from autograd.draw import draw  # noqa: E402
-from autograd.function import Function  # noqa: E402
+from autograd.errors import AutogradError, MissingRule  # noqa: E402
+from autograd.function import Function, no_grad  # noqa: E402
 from autograd.functional import manual_seed  # noqa: E402
 from autograd.gradcheck import GradcheckError, gradcheck  # noqa: E402
-from autograd.tensor import AutogradError, MissingRule, Tensor, no_grad  # noqa: E402
+from autograd.recomputation import recompute  # noqa: E402
+from autograd.tensor import Tensor  # noqa: E402
 from autograd.torch_names import ones, randn, zeros  # noqa: E402
 
 __all__ = [
@@ -43,5 +47,6 @@ __all__ = [
     "no_grad",
     "ones",
     "randn",
+    "recompute",
     "zeros",
 ]

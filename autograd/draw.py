@@ -165,7 +165,7 @@ def _kind(tensor: Tensor, result: Tensor) -> str:
         return "result"
     if tensor.node is None:
         return "parameter" if tensor.requires_grad else "input"
-    return "step" if tensor.node.forward_calls else "move"
+    return "step" if tensor.node.kernels.calls else "move"
 
 
 def _words(tensor: Tensor, labels: dict[int, str]) -> tuple[str, str]:

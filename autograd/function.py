@@ -1,14 +1,31 @@
 """Function: one differentiable operation, its place on the tape, and what it saved for its derivative."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
-import kernels
+from autograd import errors
+from autograd.errors import AutogradError, MissingRule
 from autograd.gradient_sum import SliceGradient
 from autograd.recorder import Recorder
-from autograd.storage import Storage, owner_of
-from autograd.tensor import AutogradError, MissingRule, Tensor, grad_mode
-from kernels.backend import BackendError, mixing
+from autograd.storage import Storage, storage_of
+from autograd.tensor import Tensor
+from kernels.backend import common_backend
+
+# Whether operations are recorded: each thread and each asyncio task decides for itself.
+grad_mode: ContextVar[bool] = ContextVar("grad_mode", default=True)
+
+
+@contextmanager
+def no_grad() -> Iterator[None]:
+    """Inside, nothing is recorded: results need no gradient, and memory is freed at once."""
+    former = grad_mode.get()
+    try:
+        grad_mode.set(False)
+        yield
+    finally:
+        grad_mode.set(former)
 
 
 class Function:
@@ -33,14 +50,9 @@ class Function:
     saved: tuple = ()
     watched: Sequence[tuple[Any, Storage, int]] = ()  # saved arrays that others can reach, and their versions
     freed = False
-    forward_calls = 0  # of the calls noted, those of the forward pass
 
     def __init_subclass__(cls) -> None:
-        if any(isinstance(vars(cls).get(name), staticmethod) for name in ("forward", "backward")):
-            raise TypeError(
-                f"{cls.__name__}: forward and backward are methods here, not static: def forward(self, x), "
-                "self.save(x) for ctx.save_for_backward(x), self.saved for ctx.saved_tensors; apply is the same"
-            )
+        errors.refuse_static_methods(cls)
         if cls.kernel is not None:
             Function.rules[cls.kernel] = cls
 
@@ -65,25 +77,26 @@ class Function:
     def save(self, *values: Any) -> None:
         self.saved = values
 
+    # ------------------------------------------------------------------------------------------ the forward pass
+
     @classmethod
     def apply(cls, *arguments: Any) -> Tensor:
         """Runs forward and, if any input requires a gradient, puts this Function on the tape."""
-        tensors = tuple(a if isinstance(a, Tensor) else None for a in arguments)
-        backend = _common_backend(tensors)
+        tensors = tuple([a if isinstance(a, Tensor) else None for a in arguments])
+        backend = common_backend([t.backend for t in tensors if t is not None])
         # asked before forward, which may save work or memory when no gradient will follow
         is_on = grad_mode.get()
-        needs = tuple(is_on and t is not None and t.requires_grad for t in tensors)
-        recording = any(needs)
+        needs = tuple([is_on and t is not None and t.requires_grad for t in tensors])
+        recording = True in needs
         node = cls(backend, recording)
         node.needs = needs
         output = node.forward(*[a.array if isinstance(a, Tensor) else a for a in arguments])
-        if isinstance(output, tuple | list):
-            raise AutogradError(f"{node.name}.forward must return one array, not {len(output)}")
+        if isinstance(output, (tuple, list)):  # noqa: UP038 - a union would be made anew at each call
+            raise errors.several_outputs(node.name, output)
         output = node.xp.asarray(output)
-        result = Tensor.holding(output, backend, _storage_of(output, tensors))
+        result = Tensor.holding(output, backend, storage_of(output, tensors))
         if recording:
             node.inputs = tensors
-            node.forward_calls = len(node.kernels.calls)
             node._watch((*tensors, result))
             result.node = node
             result.requires_grad = True
@@ -93,20 +106,14 @@ class Function:
         """Nobody may write to a saved array that one of these Tensors looks at until backward has read it."""
         watched, saved = [], list(self.saved)
         for place, value in enumerate(saved):
-            if isinstance(value, self.xp.ndarray) and (storage := _storage_of(value, tensors)):
+            if isinstance(value, self.xp.ndarray) and (storage := storage_of(value, tensors)):
                 if storage.sliced:
                     saved[place] = self.xp.array(value)
-                storage.keep()
+                storage.count_need(+1)
                 watched.append((value, storage, storage.version))
         self.watched, self.saved = watched, tuple(saved)
 
-    def check_saved(self) -> None:
-        for array, storage, version in self.watched:
-            if storage.version != version:
-                raise AutogradError(
-                    f"an array of shape {tuple(array.shape)} that {self.name} saved for its derivative was changed in "
-                    "place after the forward pass; change a copy instead, or call backward before"
-                )
+    # ------------------------------------------------------------------------------------------ the backward pass
 
     def parents(self) -> list[Tensor]:
         """The inputs to which a gradient flows."""
@@ -117,25 +124,28 @@ class Function:
             )
         return [t for t, needed in zip(self.inputs, self.needs, strict=True) if needed and t is not None]
 
+    def check_saved(self) -> None:
+        for array, storage, version in self.watched:
+            if storage.version != version:
+                raise AutogradError(
+                    f"an array of shape {tuple(array.shape)} that {self.name} saved for its derivative was changed in "
+                    "place after the forward pass; change a copy instead, or call backward before"
+                )
+
     def input_gradients(self, dy: Any) -> Iterator[tuple[Tensor, Any]]:
         """Pairs of input and gradient, checked: a rule that returns nonsense is named here."""
-        del self.kernels.calls[self.forward_calls :]  # the notes of an earlier backward
+        self.kernels.start_backward()
         gradients = self.backward(dy if self.only_reads else self.xp.array(dy))
         gradients = gradients if isinstance(gradients, tuple) else (gradients,)
         if len(gradients) > len(self.inputs):
-            raise AutogradError(
-                f"{self.name}.backward returned {len(gradients)} gradients for {len(self.inputs)} inputs"
-            )
+            raise errors.too_many_gradients(self.name, gradients, self.inputs)
         for position, (tensor, needed, dx) in enumerate(zip(self.inputs, self.needs, gradients, strict=False)):
             if tensor is None or not needed or dx is None:
                 continue
             if not isinstance(dx, SliceGradient):
                 dx = self.xp.asarray(dx)
             if tuple(dx.shape) != tensor.shape or dx.dtype != tensor.dtype:
-                raise AutogradError(
-                    f"{self.name}.backward returned shape {tuple(dx.shape)} {dx.dtype} "
-                    f"for input {position}, which has shape {tensor.shape} {tensor.dtype}"
-                )
+                raise errors.misfitting_gradient(self.name, position, dx, tensor)
             yield tensor, dx if self.only_reads else self.xp.array(dx)
 
     def release(self) -> None:
@@ -145,7 +155,7 @@ class Function:
 
     def _let_go(self) -> None:
         for _, storage, _ in self.watched:
-            storage.let_go()
+            storage.count_need(-1)
 
     __del__ = _let_go  # the same without a backward, when nobody holds the result any more
 
@@ -154,24 +164,3 @@ class Rule(Function):
     """A Function of this package: it computes with kernels, which only read what they are given."""
 
     only_reads = True
-
-
-def _storage_of(array: Any, tensors: tuple[Tensor | None, ...]) -> Storage | None:
-    """That of the first Tensor whose memory this array looks at."""
-    owner = owner_of(array)
-    for tensor in tensors:
-        if tensor is not None and tensor.storage.owner is owner:
-            return tensor.storage
-    return None
-
-
-def _common_backend(tensors: tuple[Tensor | None, ...]):
-    """The backend of all these Tensors, or an error naming two that differ."""
-    backend = None
-    for tensor in tensors:
-        if tensor is None or tensor.backend is backend:
-            continue
-        if backend is not None:
-            raise BackendError(mixing(backend.name, tensor.backend.name))
-        backend = tensor.backend
-    return kernels.current() if backend is None else backend

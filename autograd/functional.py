@@ -36,7 +36,8 @@ from autograd.tensor import Tensor
 __all__ = [
     "absolute", "add", "astype", "attention", "cat", "concatenate", "cross_entropy", "divide", "dropout", "embedding",
     "exp", "expand", "feed_forward", "gated_feed_forward", "gelu", "index", "layer_norm", "linear",
-    "linear_cross_entropy", "log", "log_softmax", "matmul", "max", "mean", "mse_loss", "multiply", "power", "relu",
+    "linear_cross_entropy", "log", "log_softmax", "matmul", "max", "mean", "mse_loss", "multiply", "power",
+    "quantised_gated_feed_forward", "quantised_linear", "relu",
     "reshape", "rms_norm", "rotary", "scaled_dot_product_attention", "sigmoid", "silu", "softmax", "split", "sqrt",
     "stack", "subtract", "sum", "swapaxes", "tanh", "transpose", "var", "where",
 ]  # fmt: skip
@@ -296,6 +297,57 @@ def gated_feed_forward(x, w_gate, w_up, w_down, activation="silu", *, b_gate=Non
 
     x (..., C); w_gate, w_up (F, C); w_down (E, F); b_gate, b_up (F), b_down (E) or None → (..., E)"""
     return GatedFeedForward.apply(*tensors(x, w_gate, b_gate, w_up, b_up, w_down, b_down), activation)
+
+
+class QuantisedLinear(Rule):
+    """y = x Wᵀ, W in blocks of bytes, which have no gradient.   dy ↦ dy W"""
+
+    kernel = "quantised_linear"
+
+    def forward(self, x, weight, kind):
+        self.save(weight)
+        self.shape, self.kind = x.shape, kind
+        return self.kernels.quantised_linear(rows(x), weight, kind).reshape(*x.shape[:-1], len(weight))
+
+    def backward(self, dy):
+        return shaped(self.kernels.quantised_linear_backward(rows(dy), *self.saved, self.kind), self.shape)
+
+
+def quantised_linear(x, weight, kind):
+    """x weightᵀ with weights of 8 bits (kind "Q8_0") or 4 (kind "Q4_1").   x (..., C) → (..., F)
+
+    weight (F, R): uint8, each row its blocks of 32 weights one after another, as GGUF files have them. There is no
+    gradient by them."""
+    x, weight = tensors(x, weight)
+    return QuantisedLinear.apply(x, weight, kind)
+
+
+class QuantisedGatedFeedForward(Rule):
+    """gate = x w_gateᵀ, up = x w_upᵀ, y = (activation(gate) · up) w_downᵀ.
+    dy ↦ dgate w_gate + dup w_up with dup = dy w_down · activation(gate), dgate = dy w_down · up · activation'(gate)"""
+
+    kernel = "quantised_gated_feed_forward"
+
+    def forward(self, x, w_gate, w_up, w_down, kind, activation):
+        self.save(rows(x), w_gate, w_up, w_down)
+        self.shape, self.kind, self.activation = x.shape, kind, activation
+        y = self.kernels.quantised_gated_feed_forward(rows(x), w_gate, w_up, w_down, kind, activation)
+        return y.reshape(*x.shape[:-1], len(w_down))
+
+    def backward(self, dy):
+        k, kind = self.kernels, self.kind
+        x, w_gate, w_up, w_down = self.saved
+        gate, up = k.quantised_linear(x, w_gate, kind), k.quantised_linear(x, w_up, kind)
+        dhidden = k.quantised_linear_backward(rows(dy), w_down, kind)
+        dup = k.multiply(dhidden, getattr(k, self.activation)(gate))
+        dgate = getattr(k, self.activation + "_backward")(k.multiply(dhidden, up), gate)
+        dx = k.quantised_linear_backward(dgate, w_gate, kind)
+        return shaped(k.add(dx, k.quantised_linear_backward(dup, w_up, kind)), self.shape)
+
+
+def quantised_gated_feed_forward(x, w_gate, w_up, w_down, kind, activation="silu"):
+    """(activation(x w_gateᵀ) · (x w_upᵀ)) w_downᵀ with quantised weights, all of one kind.   x (..., C) → (..., E)"""
+    return QuantisedGatedFeedForward.apply(*tensors(x, w_gate, w_up, w_down), kind, activation)
 
 
 class Embedding(Rule):

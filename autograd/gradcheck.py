@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from autograd import diagnosis
-from autograd.tensor import Tensor, no_grad
+from autograd.function import no_grad
+from autograd.tensor import Tensor
 
 STEP = 1e-2  # first h; scaled by |x| where that is larger than 1
 SMALLEST_STEP = 1e-5

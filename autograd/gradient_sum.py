@@ -20,39 +20,38 @@ class SliceGradient:
 
 
 class GradientSum:
-    """Whole arrays are added as they come (many uses must not mean many arrays), slices when all are there."""
+    """Arrays are added as they come (many uses must not mean many arrays), slices when all are there."""
 
-    __slots__ = ("whole", "slices")
+    __slots__ = ("so_far", "slices")
 
-    def __init__(self, whole: Any = None):
-        self.whole = whole
+    def __init__(self, so_far: Any = None):
+        self.so_far = so_far
         self.slices: list[SliceGradient] = []
 
     def add(self, backend: Any, dx: Any) -> None:
         if isinstance(dx, SliceGradient):
             self.slices.append(dx)
         else:
-            self.whole = dx if self.whole is None else backend.add(self.whole, dx)
+            self.so_far = dx if self.so_far is None else backend.add(self.so_far, dx)
 
     def total(self, tensor: Any) -> Any:
-        if not self.slices:
-            return self.whole
-        joined = self._joined(tensor.array, tensor.backend.xp)
-        return joined if self.whole is None else tensor.backend.add(self.whole, joined)
+        if self.slices:
+            self.add(tensor.backend, joined(self.slices, tensor.array, tensor.backend.xp))
+        return self.so_far
 
-    def _joined(self, array: Any, xp: Any) -> Any:
-        """The slices in one array, which lies in memory as the Tensor's own does: before an index there is often a
-        transposition, which is undone for free that way. Where every row is written once, no zeros are needed below."""
-        writes = np.zeros(array.shape[:1], dtype=int)  # how often each row is written, where keys choose whole rows
-        if all(isinstance(part.key, int | slice) for part in self.slices):
-            for part in self.slices:
-                writes[part.key] += 1
-        if (writes == 1).all():
-            joined = xp.empty_like(array)
-            for part in self.slices:
-                joined[part.key] = part.dy
+
+def joined(slices: list[SliceGradient], array: Any, xp: Any) -> Any:
+    """The slices in one array, which lies in memory as the Tensor's own does: before an index there is often a
+    transposition, which is undone for free that way. Where every row is written once, no zeros are needed below."""
+    writes = np.zeros(array.shape[:1], dtype=int)  # how often each row is written, where keys choose whole rows
+    if all(isinstance(part.key, int | slice) for part in slices):
+        for part in slices:
+            writes[part.key] += 1
+    each_once = bool((writes == 1).all())
+    total = xp.empty_like(array) if each_once else xp.zeros_like(array)
+    for part in slices:
+        if each_once:
+            total[part.key] = part.dy
         else:
-            joined = xp.zeros_like(array)
-            for part in self.slices:
-                joined[part.key] += part.dy
-        return joined
+            total[part.key] += part.dy
+    return total

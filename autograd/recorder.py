@@ -13,19 +13,28 @@ class Outline:
 
 
 class Recorder:
-    """recorder.add(a, b) is backend.add(a, b); `calls` gets ("add", (outline of a, outline of b))."""
+    """recorder.add(a, b) is backend.add(a, b); `calls` gets ("add", (outline of a, outline of b)).
 
-    __slots__ = ("backend", "calls")
+    calls           those of the forward pass
+    backward_calls  those of the last backward pass
+    """
+
+    __slots__ = ("backend", "calls", "backward_calls", "_notes")
 
     def __init__(self, backend: Any):
         self.backend = backend
         self.calls: list[tuple[str, tuple]] = []
+        self.backward_calls: list[tuple[str, tuple]] = []
+        self._notes = self.calls
+
+    def start_backward(self) -> None:
+        self._notes = self.backward_calls = []
 
     def __getattr__(self, name: str):
-        kernel = getattr(self.backend, name)
+        kernel, notes = getattr(self.backend, name), self._notes
 
         def noted(*args):
-            self.calls.append((name, tuple(Outline(a) if hasattr(a, "dtype") else a for a in args)))
+            notes.append((name, tuple(Outline(a) if hasattr(a, "dtype") else a for a in args)))
             return kernel(*args)
 
         return noted

@@ -1,5 +1,7 @@
 """Moving elements without computing: reshape, transpose, index, concatenate, copy, cast."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from autograd.function import Rule
@@ -126,10 +128,17 @@ def reshape(x, shape):
 def transpose(x, axes=None):
     """x with its axes in this order; reversed if none is given."""
     axes = axes[0] if axes and isinstance(axes[0], tuple | list) else axes
-    order = tuple(range(x.ndim))[::-1] if axes is None else tuple(one_axis(axis, x.ndim) for axis in axes)
-    if sorted(order) != list(range(x.ndim)):
+    order = _order(None if axes is None else tuple(axes), x.ndim)
+    if order is None:
         raise ValueError(f"axes {axes} are not an order of the {x.ndim} axes of shape {x.shape}")
     return Transpose.apply(x, order)
+
+
+@lru_cache(1000)  # a model asks for the same few again and again
+def _order(axes, rank):
+    """The axes counted from the front; None if they are not all there, each once."""
+    order = tuple(range(rank))[::-1] if axes is None else tuple(one_axis(axis, rank) for axis in axes)
+    return order if sorted(order) == list(range(rank)) else None
 
 
 def swapaxes(x, one, other):

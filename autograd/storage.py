@@ -12,7 +12,7 @@ CuPy's arrays have no such flag. There the count of versions alone protects, whi
 
 import sys
 from typing import Any
-from weakref import WeakValueDictionary, ref
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -30,55 +30,50 @@ class Storage:
     owner    the array that owns the memory
     version  how often it was written to
     needed   how many Functions still need what it holds
-    shown    the views that were handed out and are still held by somebody
-    anchor   the bytes of the memory as an array, which these views and all their slices hold, and nobody else
+    views    those that were handed out and are still held by somebody
+    anchor   the bytes of the memory as an array, which these views and all their slices hold, and no other array
     """
 
-    __slots__ = ("owner", "version", "needed", "shown", "anchor")
+    __slots__ = ("owner", "version", "needed", "views", "anchor")
 
     def __init__(self, array: Any, needed: int = 0):
         self.owner = owner_of(array)
         self.version = 0
         self.needed = needed
-        self.shown: WeakValueDictionary[int, np.ndarray] | None = None
-        self.anchor: ref[np.ndarray] | None = None
+        self.views: WeakValueDictionary[int, np.ndarray] | None = None  # until somebody asks for one
+        self.anchor: np.ndarray | None = None
 
     def show(self, array: Any) -> Any:
         """An array of this memory for somebody outside."""
         if not isinstance(array, np.ndarray) or not array.flags.writeable:
             return array  # CuPy's, or repeated by broadcasting
-        anchor = self.anchor() if self.anchor else None
-        if anchor is None:
+        if self.anchor is None or self.views is None:
             # NumPy looks for an array's base no further than to the first that is based on something else
-            anchor = np.asarray(memoryview(self.owner.ravel(order="K").view(np.uint8)))
-            self.anchor = ref(anchor)
-        offset = array.ctypes.data - anchor.ctypes.data
-        view: np.ndarray = np.ndarray(array.shape, array.dtype, anchor, offset, array.strides)
+            self.anchor = np.asarray(memoryview(self.owner.ravel(order="K").view(np.uint8)))
+            self.views = WeakValueDictionary()
+        offset = array.ctypes.data - self.anchor.ctypes.data
+        view: np.ndarray = np.ndarray(array.shape, array.dtype, self.anchor, offset, array.strides)
         view.flags.writeable = not self.needed
-        if self.shown is None:
-            self.shown = WeakValueDictionary()
-        self.shown[id(view)] = view
+        self.views[id(view)] = view
         return view
 
     @property
     def sliced(self) -> bool:
         """Whether somebody holds slices of what was shown."""
-        anchor = self.anchor() if self.anchor else None
-        if anchor is None or self.shown is None:
-            return False
-        holders = sys.getrefcount(anchor) - 2  # but for `anchor` above, and the argument of the call
-        return holders > len(self.shown)
+        # 2: this object holds the anchor too, and so does the call that counts
+        return self.views is not None and sys.getrefcount(self.anchor) - 2 > len(self.views)
 
-    def keep(self) -> None:
-        """One more Function needs what is here."""
-        self.needed += 1
-        self._set_flags()
-
-    def let_go(self) -> None:
-        """One Function less does."""
-        self.needed -= 1
-        self._set_flags()
-
-    def _set_flags(self) -> None:
-        for view in self.shown.values() if self.shown else ():
+    def count_need(self, change: int) -> None:
+        """One Function more (+1) or less (-1) needs what is here."""
+        self.needed += change
+        for view in self.views.values() if self.views else ():
             view.flags.writeable = not self.needed
+
+
+def storage_of(array: Any, tensors: tuple[Any, ...]) -> Storage | None:
+    """That of the first Tensor whose memory this array looks at; None if it is nobody's."""
+    owner = owner_of(array)
+    for tensor in tensors:
+        if tensor is not None and tensor.storage.owner is owner:
+            return tensor.storage
+    return None

@@ -7,8 +7,9 @@ the tape but count as no step, unless `moves=True` is asked for.
 from collections import deque
 from collections.abc import Iterator
 
+from autograd.errors import AutogradError
 from autograd.function import Function
-from autograd.tensor import AutogradError, Tensor, inputs_before_results
+from autograd.tensor import Tensor, inputs_before_results
 from kernels.contract import CONTRACT, Cost
 
 
@@ -17,16 +18,23 @@ def functions(result: Tensor) -> list[Function]:
     return [t.node for t in inputs_before_results(result) if t.node is not None]
 
 
+def calls(result: Tensor, backward: bool = False) -> list[tuple[str, tuple]]:
+    """(kernel, its arguments, arrays in outline) for each call that led to result, in order.
+
+    backward: then those of the derivative rules, as backward(retain_graph=True) ran them last."""
+    nodes = functions(result)
+    forward = [call for node in nodes for call in node.kernels.calls]
+    return forward + [call for node in nodes if backward for call in node.kernels.backward_calls]
+
+
 def cost(result: Tensor, backward: bool = False) -> Cost:
     """Flops and bytes of the kernels called by the Functions on the tape, from the contract's formulas. What was
     computed without recording (from inputs that need no gradient, or under no_grad) is not on the tape.
 
-    backward: those of the derivative rules as well, as backward(retain_graph=True) ran them last."""
+    backward: those of the derivative rules as well; see `calls`."""
     total = Cost(0, 0, 0)
-    for node in functions(result):
-        calls = node.kernels.calls if backward else node.kernels.calls[: node.forward_calls]
-        for name, arguments in calls:
-            total += CONTRACT[name].cost(*arguments)
+    for name, arguments in calls(result, backward):
+        total += CONTRACT[name].cost(*arguments)
     return total
 
 
@@ -69,4 +77,4 @@ def _inputs(tensor: Tensor) -> list[Tensor]:
 
 
 def _length(tensor: Tensor, moves: bool) -> int:
-    return int(tensor.node is not None and (moves or tensor.node.forward_calls > 0))
+    return int(tensor.node is not None and (moves or len(tensor.node.kernels.calls) > 0))

@@ -71,6 +71,7 @@ except MissingRule as error: print(error)""",
     "no_grad": "with no_grad():\n    y = x * 2\ny.requires_grad",
     "ones": "ones(2, 3).sum().item()",
     "randn": "randn(2, 3).shape",
+    "recompute": "y = recompute(F.gelu, x)  # what gelu computes inside is not kept, but computed again in backward\ny.shape",
     "zeros": "zeros(2, 3).shape",
 }
 
@@ -93,7 +94,6 @@ TENSOR = {
     "expand": "Tensor([[1.0], [2.0]]).expand(2, 3)",
     "flatten": "x.flatten().shape",
     "grad": "x.sum().backward()\nx.grad",
-    "has_grad": "x.has_grad",
     "is_leaf": "x.is_leaf, (x * 2).is_leaf",
     "item": "x.sum().item()",
     "log": "x.exp().log()",
@@ -193,6 +193,7 @@ METHODS = {
     "Bert.losses": "bert = Bert(vocab_size=10, n_layers=1, **sizes)\nlen(bert.losses([[1, 2, 3]], [[0, 0, 0]], [[-1, 5, -1]], [1], ignore_index=-1))",
     "Classifier.from_language_model": "Classifier.from_language_model(model, n_classes=3)([[1, 2]]).shape",
     "Classifier.loss": "Classifier.from_language_model(model).loss([[1, 2, 3]], [1]).shape",
+    "LanguageModel.recompute": "model.recompute()  # layers keep their inputs only; training takes less memory and more time\nmodel.recompute(False).training",
     "LanguageModel.attention": "weights = model.attention([[1, 2, 3]])  # layer → (B, H, T, S)\n{name: array.shape for name, array in weights.items()}",
     "LanguageModel.generate": "len(model.generate([[1, 2]], max_new_tokens=3)[0]) <= 3",
     "LanguageModel.kind": "model.kind",

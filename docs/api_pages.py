@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import api_examples as examples
-from cells import unwrapped
+from cells import folded, unwrapped
 
 import autograd
 import autograd.functional
@@ -25,7 +25,7 @@ import minitransformer.module
 import minitransformer.optim
 
 # Tensor's own machinery: public for the other rooms of the house, not for users
-MACHINERY = {"grad_and_factor", "holding", "scale_grad", "storage", "writable", "LayerCache"}
+MACHINERY = {"holding", "leaf_gradients", "storage", "writable", "LayerCache"}
 
 
 class Part(NamedTuple):
@@ -46,7 +46,7 @@ def _own(module: Any) -> dict[str, Any]:
     """What a module without __all__ defines under public names."""
     found = {name: value for name, value in vars(module).items() if callable(value) and not name.startswith("_")}
     mine = {name: value for name, value in found.items() if str(value.__module__).startswith(module.__name__)}
-    return {name: mine[name] for name in sorted(mine.keys() - MACHINERY)}
+    return {name: value for name, value in mine.items() if name not in MACHINERY}  # in the order of the file
 
 
 def _members(cls: type) -> dict[str, Any]:
@@ -108,16 +108,10 @@ def pages() -> dict[str, str]:
 def index() -> str:
     rows = "\n".join(f"* - [{part.title}]({part.file}.md)\n  - {part.intro}\n  - {len(part.names())}" for part in PARTS)
     entries = "\n".join(part.file for part in PARTS)
-    prelude = examples.PRELUDE.strip()
     return f"""# Reference
 
 Every public name, with an example. The examples are run when the book is made; what stands below each is what came.
-They start from these lines:
-
-```{{code-block}} python
-
-{prelude}
-```
+They start from a few lines that stand, folded, on top of each page.
 
 ```{{list-table}} The parts of the reference
 :header-rows: 1
@@ -138,7 +132,8 @@ They start from these lines:
 
 
 def part_page(part: Part) -> str:
-    parts = [f"# {part.title}", part.intro]
+    start = f"````{{code-block}} python\n\n{examples.PRELUDE.strip()}\n````"
+    parts = [f"# {part.title}", part.intro, folded("The lines that every example starts from", [start])]
     for name, value in part.names().items():
         example = part.examples[name]
         output = run(example)
@@ -146,7 +141,7 @@ def part_page(part: Part) -> str:
         if arguments := signature(value):
             parts.append(f"````{{code-block}} python\n:class: signature\n\n{name}{arguments}\n````")
         if text := documentation(value):
-            parts.append(f"````{{code-block}} text\n:class: idea\n\n{unwrapped(text)}\n````")
+            parts.append(f"````{{code-block}} text\n:class: idea\n\n{unwrapped(text).replace(chr(96), '')}\n````")
         parts.append(f"````{{code-block}} python\n\n{example}\n````")
         if output:
             parts.append(f"````{{code-block}} text\n:class: output\n\n{output}\n````")
@@ -171,6 +166,11 @@ def documentation(value: Any) -> str:
     text = inspect.getdoc(value) or ""
     plain_types = (str, int, bool, type(None))
     return "" if isinstance(value, plain_types) or text == inspect.getdoc(type(value)) else text
+
+
+def plain_words(text: str) -> str:
+    """A docstring as prose: in a block of text, marks of code would be seen as they are."""
+    return unwrapped(text).replace("`", "")
 
 
 def run(example: str) -> str:

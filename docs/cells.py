@@ -1,5 +1,6 @@
 """A lesson as a page of the book: its prose, its code, and below each cell what the recorded run printed and showed."""
 
+import ast
 import re
 from itertools import groupby
 from pathlib import Path
@@ -7,6 +8,10 @@ from typing import Any, NamedTuple
 
 FULL = 85  # a line of prose that is longer was broken only because it was full
 PLUMBING = "Plumbing: imports and helpers, which need not be read"
+EXPERIMENT = "The experiment as code"
+ANSWER = "Show what happens"
+ASKS = "predict", "guess", "do you expect", "would you expect", "before you run", "before you look", "decide, then"
+QUESTION = re.compile(rf"\b({'|'.join((*ASKS, 'what will happen'))})", re.IGNORECASE)
 
 
 class Cell(NamedTuple):
@@ -37,18 +42,54 @@ def split(source: str) -> list[Cell]:
 def page(source: str, record: dict[str, Any]) -> str:
     """The Markdown of a lesson's page. `record` is what the lesson wrote about its run."""
     parts = []
+    asked = False
     for cell in split(source):
         if cell.markdown:
             parts.append(cell.text)
+            asked = asks(cell.text)
             continue
-        code = _fenced(cell.text, "{code-block} python")
-        parts.append(folded(PLUMBING, [code]) if cell.plumbing else code)
+        parts += _code(cell)
         claims = [claim for claim in record["claims"] if cell.first <= claim["line"] <= cell.last]
         tried = {claim["line"] for claim in claims}  # what a trial prints is told by its box
         output = [(line, part) for line, part in record["output"] if cell.first <= line <= cell.last]
-        parts += _outputs([part for line, part in output if line not in tried or isinstance(part, dict)])
+        shown = _outputs([part for line, part in output if line not in tried or isinstance(part, dict)])
+        # who was asked for a prediction shall not find the answer below the question
+        parts += [folded(ANSWER, ["\n\n".join(shown)])] if asked and shown and not claims else shown
         parts += map(verdict, claims)
+        asked = asked and cell.plumbing
     return "\n\n".join(parts) + "\n"
+
+
+def asks(prose: str) -> bool:
+    """Whether the last paragraph before a cell asks the reader for a prediction."""
+    return QUESTION.search(prose.rstrip().rpartition("\n\n")[2]) is not None
+
+
+def _code(cell: Cell) -> list[str]:
+    """The code of a cell as the book shows it: trials and plumbing folded, without the lines that only draw."""
+    text = without_drawing(cell.text)
+    if not text.strip():
+        return []
+    code = _fenced(text, "{code-block} python")
+    if "@lesson.trial(" in text:
+        return [folded(EXPERIMENT, [code])]
+    return [folded(PLUMBING, [code]) if cell.plumbing else code]
+
+
+def without_drawing(code: str) -> str:
+    """Without statements that show a figure, whose caption would often give the answer away, or end the lesson. The
+    script and the notebook have them."""
+    lines, drawn = code.split("\n"), set[int]()
+    for statement in ast.parse(code).body:
+        if _draws(statement):
+            drawn.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
+    return "\n".join(line for number, line in enumerate(lines, 1) if number not in drawn).strip("\n")
+
+
+def _draws(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assign):
+        return [ast.unparse(target) for target in statement.targets] == ["caption"]
+    return isinstance(statement, ast.Expr) and re.match(r"lesson\.(show|finish)\(", ast.unparse(statement)) is not None
 
 
 def _outputs(parts: list[str | dict[str, str]]) -> list[str]:
@@ -58,17 +99,23 @@ def _outputs(parts: list[str | dict[str, str]]) -> list[str]:
         if kind is dict:
             blocks += [_figure(part["figure"], part["caption"]) for part in group]
         elif printed := "".join(group).strip("\n"):
-            blocks.append(_fenced(printed, "{code-block} text", ":class: output"))
+            blocks.append(printed_block(printed))
     return blocks
+
+
+def printed_block(text: str) -> str:
+    """What a program printed. Sentences may be broken where the page ends; columns may not."""
+    in_columns = any(re.search(r"\S {2,}\S", line) for line in text.splitlines())
+    return _fenced(text, "{code-block} text", ":class: output" + ("" if in_columns else " sentences"))
 
 
 def verdict(claim: dict[str, Any]) -> str:
     """A box with the claim, its verdict and evidence, the notes and figures, and lists of checks and controls."""
     caught = sum(control["caught"] for control in claim["controls"])
-    body = [plain(claim["statement"]), f"**{plain(claim['evidence'])}**"]
+    body = [plain(claim["statement"]), f"*What was seen:* {plain(claim['evidence'])}."]
     for event in claim["events"]:
         if "note" in event:
-            body.append(_fenced(event["note"], "{code-block} text", ":class: output"))
+            body.append(printed_block(event["note"]))
         elif "figure" in event:
             body.append(_figure(event["figure"], event["caption"]))
     checks = [f"- {plain(text)}" for text in claim["checks"]]

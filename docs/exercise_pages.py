@@ -3,6 +3,7 @@ own, and in front how many wrong answers the judge has rejected."""
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from lessons.exercises import catalogue, power
 from lessons.exercises.exercise import Exercise
@@ -10,14 +11,15 @@ from lessons.exercises.exercise import Exercise
 LEVELS = {1: "easy", 2: "medium", 3: "hard"}
 
 
-def pages(found: Sequence[power.Power] | None = None) -> dict[str, str]:
+def pages(found: Sequence[power.Power] | None = None, solutions: bool = True) -> dict[str, str]:
     """Path below the book's source → Markdown. `found` is the measured power of the judge; measured if not given."""
     found = power.recorded() if found is None else found
     tracks = {name: [one for one in catalogue.ours() if one.track == name] for name in catalogue.TRACKS}
     tracks = {name: group for name, group in tracks.items() if group}
-    made = {f"exercises/{name}.md": track_page(name, group) for name, group in tracks.items()}
-    made["exercises/solutions.md"] = solutions_page(tracks)
-    made["exercises/index.md"] = front_page(list(tracks), found)
+    made = {f"exercises/{name}.md": track_page(name, group, solutions) for name, group in tracks.items()}
+    if solutions:
+        made["exercises/solutions.md"] = solutions_page(tracks)
+    made["exercises/index.md"] = front_page([*tracks, *(["solutions"] if solutions else [])], found)
     return made
 
 
@@ -34,11 +36,13 @@ def linked(text: str) -> str:
     )
 
 
-def front_page(tracks: Sequence[str], found: Sequence[power.Power]) -> str:
-    *rows, (_, _, rejected, accepted) = power.lines(found)
-    entries = "\n".join([*tracks, "solutions"])
+def front_page(pages: Sequence[str], found: Sequence[power.Power]) -> str:
+    *_, (_, _, rejected, accepted) = power.lines(found)
+    entries = "\n".join(pages)
     lines = "\n".join(
-        f"* - [{name}](#exercise-{name})\n  - {track}\n  - {wrong}\n  - {right}" for name, track, wrong, right in rows
+        f"* - [{one.title}](#exercise-{one.name})\n  - `{one.name}`\n  - {_lesson_link(one)}\n  - {LEVELS[one.level]}\n"
+        f"  - {one.minutes}"
+        for one in sorted(catalogue.ours(), key=lambda one: (str(one.lesson), one.level))
     )
     unmeasured = [one.name for one in catalogue.ours() if one.name not in {power.name for power in found}]
     note = f"\nNot measured on this machine (no compiler): {', '.join(unmeasured)}.\n" if unmeasured else ""
@@ -49,38 +53,48 @@ and a body to fill in, `minitransformer exercise check NAME` judges it. The judg
 wrong: the smallest input that fails, what was expected, what came, and the likely mistake. There are three hints and a
 solution.
 
+```{{list-table}} All exercises, in the order of the lessons
+:header-rows: 1
+:class: exercises
+
+* - exercise
+  - NAME
+  - lesson
+  - level
+  - minutes
+{lines}
+```
+
 Who judges the judge? Every exercise comes with wrong answers: typical mistakes, constants, special cases that pass the
 example, copies of the engine's own function. This book was printed after {rejected} wrong answers had been rejected,
 and {accepted} right ones (two for each exercise, that differ in method) had been accepted.
 {note}
 ```{{toctree}}
 :maxdepth: 1
+:hidden:
 
 {entries}
-```
-
-```{{list-table}}
-:header-rows: 1
-
-* - exercise
-  - track
-  - wrong answers rejected
-  - right ones accepted
-{lines}
 ```
 """
 
 
-def track_page(name: str, group: Sequence[Exercise]) -> str:
-    parts = [f"# Exercises: {catalogue.TRACKS[name][0]}"]
+def _lesson_link(one: Exercise) -> str:
+    """Its lesson by number, as a link where that lesson is a page."""
+    script = next((Path(__file__).parents[1] / "lessons").glob(f"{one.lesson}_*.py"), None)
+    return f"[{int(one.lesson)}](/lessons/{script.stem}.md)" if script else str(one.lesson)
+
+
+def track_page(name: str, group: Sequence[Exercise], solutions: bool = True) -> str:
+    parts = [f"# {catalogue.TRACKS[name][0].capitalize()}"]
     for one in group:
         level = LEVELS[one.level]
         parts += [
             f"(exercise-{one.name})=\n## {one.title}",
-            f"`{one.name}` · {level} · {one.minutes} minutes · lesson {one.lesson}",
+            f"`{one.name}` · {level} · {one.minutes} minutes · lesson {_lesson_link(one)}",
             _body(one),
             _fenced(one.stub, one.kind),
-            f"Begin: `minitransformer exercise start {one.name}`. After a try: [the solution](#solution-{one.name}).",
+            f"Begin: `minitransformer exercise start {one.name}`."
+            + (f" After a try: [the solution](#solution-{one.name})." if solutions else ""),
             *(_folded(f"Hint {number}", hint) for number, hint in enumerate(one.hints, start=1)),
         ]
     return "\n\n".join(parts) + "\n"

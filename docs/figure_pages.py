@@ -24,7 +24,7 @@ def figures(record: dict[str, Any]) -> dict[str, str]:
 def page(records: list[dict[str, Any]]) -> str:
     parts = ["# All figures"]
     parts.append('<p class="downloads"><a href="figures.zip" download>Download all, with their captions</a></p>')
-    for record in records:
+    for record in filter(figures, records):
         parts.append(f"## {int(record['lesson'][:2])}. {plain(record['title'])}")
         for file, caption in figures(record).items():
             alt = " ".join(caption.split()) or Path(file).stem

@@ -7,11 +7,14 @@ from cells import plain
 
 from lessons.harness import claims
 
+LESSONS = Path(__file__).parents[1] / "lessons"
+
 # Pictures of the front page: file of the figures, what it shows, the lesson it comes from
 PICTURES = (
     ("02_sentence.png", "Which word looks at which: attention weights of a sentence", "02_attention"),
     ("03_jacobians.png", "What each output depends on: nothing above the diagonal, to the last bit", "03_square_mask"),
     ("13_alignment.png", "Where a translator looks while it writes French", "13_translation"),
+    ("17_cuts.png", "From letters to words: how a vocabulary of pieces grows", "17_words_in_pieces"),
 )
 
 # Paths through the book: title, what one knows at the end, the lessons of each evening
@@ -20,8 +23,8 @@ PATHS = (
      ((2, 3), (11,))),
     ("Six evenings", "all of the first transformer, from the derivative to a translator",
      ((1,), (2,), (3, 4), (6, 7), (11,), (13,))),
-    ("All of it, fifteen evenings", "how it is made fast, what BERT adds, what has changed since 2017, many machines",
-     tuple((number,) for number in (*range(1, 15), 19))),
+    ("All of it, an evening each", "how it is made fast, what BERT adds, what has changed since 2017, and real models",
+     tuple((int(script.name[:2]),) for script in sorted(LESSONS.glob("[0-9][0-9]_*.py")))),
 )  # fmt: skip
 
 
@@ -80,6 +83,7 @@ what was seen.
 installation
 from_pytorch
 teaching
+answers
 ranks
 ```
 

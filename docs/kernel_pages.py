@@ -24,6 +24,7 @@ LESSONS = {
     "10_races": ("reduce", "layer_norm", "embedding", "dropout"),
     "13_translation": ("layer_norm", "cross_entropy"),
     "14_since_2017": ("rotary", "rms_norm", "gated_feed_forward", "attention"),
+    "15_four_bits": ("quantised_linear",),
 }
 
 

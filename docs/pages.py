@@ -1,6 +1,8 @@
 """Writes the pages of the book from the lessons, from the record of their last run, and from the engine's sources.
 
-python docs/pages.py TARGET      Ends with 1 if a lesson has not passed: a book with a failing claim is not printed.
+python docs/pages.py TARGET [--without-solutions]
+
+Ends with 1 if a lesson has not passed: a book with a failing claim is not printed.
 """
 
 import re
@@ -24,16 +26,21 @@ from lessons.harness import claims
 ROOT = Path(__file__).parents[1]
 
 
-def main(target: Path) -> int:
+def main(target: Path, solutions: bool = True) -> int:
     try:
         records = {record["lesson"]: record for record in claims.lesson_records()}
     except claims.ClaimsError as error:
         return _refuse(str(error))
     scripts = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
-    unsound = [s.stem for s in scripts if s.stem not in records or not claims.passed(records[s.stem])]
+    for script in scripts:
+        known = records.get(script.stem, {})
+        if claims.needs(script) and (not known or known.get("left_out")):
+            records[script.stem] = claims.blank(script, left_out=f"it needs {' and '.join(claims.needs(script))}")
+    done = [script for script in scripts if not records.get(script.stem, {}).get("left_out")]
+    unsound = [s.stem for s in done if s.stem not in records or not claims.passed(records[s.stem])]
     if unsound:
         return _refuse(f"these lessons have not passed: {', '.join(unsound)}; run minitransformer lessons")
-    stale = [s.stem for s in scripts if not _is_fresh(s, records[s.stem])]
+    stale = [s.stem for s in done if not _is_fresh(s, records[s.stem])]
     if stale:
         return _refuse(f"sources have changed since these lessons ran: {', '.join(stale)}; run minitransformer lessons")
     shutil.rmtree(target, ignore_errors=True)
@@ -46,25 +53,29 @@ def main(target: Path) -> int:
         made[f"lessons/{script.stem}.md"] = lesson_page(source, script.stem, records[script.stem])
         made[f"extra/notebooks/{script.stem}.ipynb"] = notebooks.as_json(source, script.stem)
     made |= kernel_pages.pages(ROOT, {script.stem: claims.title(script) for script in scripts})
-    made |= exercise_pages.pages() | api_pages.pages() | {"from_pytorch.md": torch_page.page()}
+    made |= exercise_pages.pages(solutions=solutions) | api_pages.pages() | {"from_pytorch.md": torch_page.page()}
     made |= {"figures.md": figure_pages.page([records[script.stem] for script in scripts])} | written_pages(target)
     for path, text in made.items():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         (target / path).write_text(text, encoding="utf-8")
     figure_pages.pack([records[script.stem] for script in scripts], target / "extra" / "figures.zip")
-    print(f"{len(scripts)} lessons, {len(tried)} claims, {len(made)} pages written to {target}")
+    missing = f" ({len(scripts) - len(done)} of them not run)" * (len(done) < len(scripts))
+    print(f"{len(scripts)} lessons{missing}, {len(tried)} claims, {len(made)} pages written to {target}")
     return 0
 
 
 def lesson_page(source: str, name: str, record: dict[str, Any]) -> str:
     """The lesson with its notebook below the title and its kernels at the end."""
     title, _, body = exercise_pages.linked(page(source, record)).partition("\n")
+    if record.get("left_out"):
+        body = f"*Not run for this book: {record['left_out']}. `minitransformer lessons {name[:2]}` runs it.*\n\n{body}"
     return "\n\n".join([title, notebooks.links(name), body.strip("\n"), kernel_pages.for_lesson(name, ROOT)])
 
 
 def written_pages(target: Path) -> dict[str, str]:
     """Pages that lie in the project as they are; links to sources of the project become their names."""
-    made = {f"{name}.md": (ROOT / "docs" / f"{name}.md") for name in ("installation", "teaching", "ranks")}
+    names = ("installation", "teaching", "answers", "ranks")
+    made = {f"{name}.md": (ROOT / "docs" / f"{name}.md") for name in names}
     made |= {"changelog.md": ROOT / "CHANGELOG.md", "results/index.md": ROOT / "lessons" / "results" / "README.md"}
     for picture in (ROOT / "lessons" / "results").glob("*.png"):
         (target / "results").mkdir(exist_ok=True)
@@ -99,6 +110,7 @@ def _refuse(reason: str) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python docs/pages.py TARGET")
-    sys.exit(main(Path(sys.argv[1])))
+    target, *options = sys.argv[1:] or [""]
+    if not target or options not in ([], ["--without-solutions"]):
+        sys.exit("usage: python docs/pages.py TARGET [--without-solutions]")
+    sys.exit(main(Path(target), solutions=not options))

@@ -59,6 +59,7 @@ are PyTorch's wherever there was no reason against it, and tests compare the num
 
 ```{{list-table}} What is called how
 :header-rows: 1
+:class: cards torch
 :widths: 34 34 32
 
 * - in PyTorch
@@ -84,6 +85,7 @@ Asking for one of these raises an error that tells you the same.
 
 ```{{list-table}} Names of PyTorch that stay out, and what to write instead
 :header-rows: 1
+:class: cards
 :widths: 30 70
 
 * - in PyTorch
@@ -95,6 +97,7 @@ Asking for one of these raises an error that tells you the same.
 
 ```{{list-table}} Missing, and why
 :header-rows: 1
+:class: cards
 :widths: 40 60
 
 * - what

@@ -8,6 +8,7 @@ whose kernels it runs: the emulator runs those of gpu/). Nothing is imported bef
 import importlib
 import importlib.util
 import os
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
@@ -70,13 +71,14 @@ def _checked(owner: Backend, spec: Kernel, implementation):
     not_foreign = {owner.xp.ndarray, type(None), bool, int, float, str, tuple}
 
     def kernel(*args):
-        for arg in spec.one_by_one(args):
-            if type(arg) in not_foreign:
+        values = spec.one_by_one(args)
+        for value in values:
+            if type(value) in not_foreign:
                 continue
-            other = _array_owner(arg)
-            if other is not None and not owner.owns(arg):
+            other = _array_owner(value)
+            if other is not None and not owner.owns(value):
                 raise BackendError(mixing(owner.name, other))
-        spec.check(args)
+        spec.check_values(values)
         try:
             return implementation(*args)
         except MemoryError as error:  # CuPy's error for a full GPU is one of these
@@ -187,3 +189,13 @@ def backend_of(array: object) -> Backend:
     if owner is not None and not here.owns(array):
         raise BackendError(mixing(here.name, owner))
     return here
+
+
+def common_backend(backends: Iterable[Backend]) -> Backend:
+    """The one backend of several operands (the current one, if there are none), or an error naming two that differ."""
+    common = None
+    for other in backends:
+        if common is not None and other is not common:
+            raise BackendError(mixing(common.name, other.name))
+        common = other
+    return current() if common is None else common

@@ -15,9 +15,21 @@ and options alone: key lengths and ignored targets, which are values, are not lo
 
 from typing import Any, NamedTuple
 
-from kernels.signature import ACTIVATIONS, FLOATS, GATES, Argument, Cost, Kernel, KernelError
+from kernels.signature import (
+    ACTIVATIONS,
+    FLOATS,
+    GATES,
+    QUANTISED,
+    WEIGHTS_OF_A_BLOCK,
+    Argument,
+    Cost,
+    Kernel,
+    KernelError,
+)
 
-__all__ = ["ACTIVATIONS", "CONTRACT", "Cost", "Dropout", "FLOATS", "GATES", "Kernel", "KernelError", "Mask"]
+__all__ = [
+    "ACTIVATIONS", "CONTRACT", "Cost", "Dropout", "FLOATS", "GATES", "Kernel", "KernelError", "Mask", "QUANTISED",
+]  # fmt: skip
 
 
 class Mask(NamedTuple):
@@ -36,7 +48,7 @@ class Dropout(NamedTuple):
 
 
 RECORDS = {"mask": Mask, "dropout": Dropout}
-CHANGED = {"adam": ("param", "m", "v")}  # arguments that a kernel writes to
+CHANGED = {"adam": ("param", "m", "v"), "attend_word": ("keys", "values")}  # arguments that a kernel writes to
 CONTRACT: dict[str, Kernel] = {}
 
 
@@ -112,6 +124,35 @@ def _columns_pair_up(name: str, given: dict[str, Any], sizes: dict[str, int]) ->
         raise KernelError(f"{name}: base must be positive, not {given['base']}")
 
 
+def _blocks_are_whole(name: str, given: dict[str, Any], sizes: dict[str, int]) -> None:
+    """Rows of bytes are whole blocks, and as many as the numbers they are multiplied with need."""
+    kind = given["kind"]
+    widths = {"R": "C", "Q": "F"} if "w_down" in given else {"R": "C"}
+    for row, columns in widths.items():
+        blocks, rest = divmod(sizes[row], QUANTISED[kind])
+        weights = blocks * WEIGHTS_OF_A_BLOCK
+        if rest:
+            raise KernelError(
+                f"{name}: rows of {sizes[row]} bytes are not whole blocks of {kind} ({QUANTISED[kind]} each)"
+            )
+        if sizes.get(columns, weights) != weights:
+            raise KernelError(
+                f"{name}: rows of {sizes[row]} bytes of {kind} hold {weights} weights, "
+                f"but {columns} is {sizes[columns]}"
+            )
+
+
+def _word_has_queries(name: str, given: dict[str, Any], sizes: dict[str, int]) -> None:
+    heads, groups = sizes["A"] - 2 * sizes["G"], sizes["G"]
+    if heads < 1 or heads % groups or sizes["D"] % 2:
+        raise KernelError(
+            f"{name}: heads {given['heads'].shape} leave {heads} for queries beside {groups} of keys and {groups} of "
+            "values; they must be a multiple of these, and D even"
+        )
+    if not given["base"] > 0:
+        raise KernelError(f"{name}: base must be positive, not {given['base']}")
+
+
 def _scalar_gradient(name: str, given: dict[str, Any], _sizes: dict[str, int]) -> None:
     if given["dloss"].shape != ():
         raise KernelError(f"{name}: dloss must be a single number, not an array of shape {given['dloss'].shape}")
@@ -138,6 +179,15 @@ kernel("attention",
        "dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, D)",
        "B*H*(P*(10*D + 5) + T*2*D)", "B*((3*H*T + 2*G*S)*D + H*T)", "B*(H*T + 2*G*S)*D",
        _groups_are_whole)  # fmt: skip
+
+# One word for each row of a model that writes: A = H + 2 G heads of queries, keys and values, and what is kept of the
+# words before. Counted as if all S places were filled, and one angle a pair of columns.
+kernel("attend_word",
+       """attend_word: heads (B, A, D); keys (B, G, S, D); values (B, G, S, D); lengths (B) int < S; base real;
+          scale real""",
+       "out (B, H, D); the word's keys and values are written at their place",
+       "B*((A - 2*G)*(S*(4*D + 4) + D + 2) + 3*(A - G)*D + 2*D)", "B*(A*D + 2*G*S*D + 1)",
+       "B*((A - 2*G)*D + 2*G*D)", _word_has_queries)  # fmt: skip
 
 kernel("layer_norm", "layer_norm: x (N, C); weight (C); bias (C); eps real", "y (N, C), mean (N), rstd (N)",
        "N*(8*C + 4)", "N*C + 2*C", "N*C + 2*N")  # fmt: skip
@@ -175,6 +225,20 @@ kernel("gated_feed_forward",
        "dx (N, C), dw_gate (F, C), db_gate (F), dw_up (F, C), db_up (F), dw_down (E, F), db_down (E); None for no bias",
        f"8*N*C*F + 4*N*F*E + N*C + {GATED.format(6)}", "N*E + N*C + 2*F*C + E*F + 2*N*F",
        f"N*C + 2*F*C + E*F + {BIASES}")  # fmt: skip
+
+# Quantised weights are rows of bytes, R in each (Q in w_down); C weights follow from R and the kind. They are float32
+# numbers once unpacked, and not trained: backward has no gradient for them.
+kernel("quantised_linear", "dequantise: weight (F, R) bytes; kind quantised", "w (F, C) of float32",
+       "2*F*C", "F*R*byte", "F*C", _blocks_are_whole)  # fmt: skip
+kernel("quantised_linear", "quantised_linear: x (N, C); weight (F, R) bytes; kind quantised", "y (N, F)",
+       "2*N*C*F + 2*F*C", "N*C + F*R*byte", "N*F", _blocks_are_whole)  # fmt: skip
+kernel("quantised_linear", "quantised_linear_backward: dy (N, F); weight (F, R) bytes; kind quantised", "dx (N, C)",
+       "2*N*C*F + 2*F*C", "N*F + F*R*byte", "N*C", _blocks_are_whole)  # fmt: skip
+kernel("quantised_linear",
+       """quantised_gated_feed_forward: x (N, C); w_gate (F, R) bytes; w_up (F, R) bytes; w_down (E, Q) bytes;
+          kind quantised; activation gate""",
+       "y (N, E)",
+       "4*N*C*F + 2*N*F*E + 2*N*F + 4*F*C + 2*F*E", "N*C + (2*F*R + E*Q)*byte", "N*E", _blocks_are_whole)  # fmt: skip
 
 kernel("softmax", "softmax: x (N, C)", "y (N, C)", "5*N*C", "N*C", "N*C")
 kernel("softmax", "softmax_backward: dy (N, C); y (N, C)", "dx (N, C)", "4*N*C", "2*N*C", "N*C")

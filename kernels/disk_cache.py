@@ -66,7 +66,7 @@ def is_sealed(path: Path) -> bool:
     try:
         if unsealed(path.read_bytes()) is not None:
             return True
-    except FileNotFoundError:
+    except OSError:  # not there, or not to be read
         return False
     say_damaged(path)
     return False

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from kernels.contract import Dropout, Mask
+from kernels.reference.quantised_linear import LAYOUTS
 
 SEED = 7
 
@@ -166,6 +167,40 @@ def _gated_feed_forward(rng, dtype):
     yield "expanded", (*arrays(5, 3, 4, 2, expanded), "silu")
 
 
+def quantised(rng: np.random.Generator, kind: str, rows: int, columns: int) -> np.ndarray:
+    """Bytes of weights of size 1 or so; every value of q occurs in a few blocks, and so do scales of both signs."""
+    blocks = np.zeros((rows, columns // 32), LAYOUTS[kind])
+    blocks["scale"] = rng.standard_normal(blocks.shape) / (60 if kind == "Q8_0" else 6)
+    if kind == "Q8_0":
+        blocks["q"] = rng.integers(-128, 128, blocks["q"].shape)
+    else:
+        blocks["least"] = rng.standard_normal(blocks.shape)
+        blocks["halves"] = rng.integers(0, 256, blocks["halves"].shape)
+    return blocks.view(np.uint8)
+
+
+def _quantised_linear(rng, dtype):
+    for kind in LAYOUTS:
+        for N, C, F in ((1, 32, 1), (2, 64, 5), (3, 96, 7), (9, 32, 3), (17, 160, 2)):
+            yield f"{kind} N={N} C={C} F={F}", (normal(rng, dtype, N, C), quantised(rng, kind, F, C), kind)
+        weight = quantised(rng, kind, 8, 64)
+        yield f"{kind}, views", (strided(rng, dtype, 2, 64), weight[::2], kind)
+        yield f"{kind}, axes reversed", (transposed(rng, dtype, 11, 64), np.asfortranarray(weight), kind)
+        yield f"{kind}, expanded", (expanded(rng, dtype, 3, 64), np.broadcast_to(weight[:1], weight.shape), kind)
+    yield SEVERAL_BLOCKS, (normal(rng, dtype, 300, 32), quantised(rng, "Q4_1", 140, 32), "Q4_1")
+
+
+def _quantised_gated_feed_forward(rng, dtype):
+    for kind in LAYOUTS:
+        for activation in ("silu", "gelu"):
+            for N, C, F, E in ((1, 32, 32, 1), (2, 64, 96, 3), (9, 32, 64, 5)):
+                weights = (quantised(rng, kind, *shape) for shape in ((F, C), (F, C), (E, F)))
+                x = normal(rng, dtype, N, C) / 4
+                yield f"{kind} {activation} N={N} C={C} F={F} E={E}", (x, *weights, kind, activation)
+    weights = (quantised(rng, "Q8_0", 64, 64)[::2], quantised(rng, "Q8_0", 32, 64), quantised(rng, "Q8_0", 6, 32)[::2])
+    yield "views", (strided(rng, dtype, 2, 64) / 4, *weights, "Q8_0", "silu")
+
+
 def _rows(rng, dtype):
     for N, C in ((1, 1), (3, 5), (2, 17), (9, 33)):
         yield f"N={N} C={C}", (2 * normal(rng, dtype, N, C),)
@@ -272,6 +307,8 @@ SAMPLES: dict[str, Callable] = {
     "rotary": _rotary,
     "feed_forward": _feed_forward,
     "gated_feed_forward": _gated_feed_forward,
+    "quantised_linear": _quantised_linear,
+    "quantised_gated_feed_forward": _quantised_gated_feed_forward,
     "softmax": _rows,
     "log_softmax": _rows,
     "cross_entropy": _cross_entropy,

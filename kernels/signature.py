@@ -9,6 +9,8 @@ How an argument is written
     lengths (B) int <= S   integer array with values 0 ... S
     eps real, p rate, scale real, seed int, n count, flag flag, axes axes
     activation name        one of ACTIVATIONS; `activation gate`: one of GATES
+    weight (F, R) bytes    rows of quantised weights, blocks of WEIGHTS_OF_A_BLOCK one after another; `kind quantised`:
+                           one of QUANTISED
     mask.is_causal flag    a field of the named tuple that is passed as the argument mask
 
 Arrays are NumPy's or CuPy's own: a subclass may give indexing or comparison a meaning that compiled loops do not know.
@@ -16,8 +18,9 @@ Arrays are NumPy's or CuPy's own: a subclass may give indexing or comparison a m
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -25,13 +28,17 @@ import numpy as np
 
 ACTIVATIONS = ("relu", "gelu", "tanh", "gelu_tanh")
 GATES = ("silu", "gelu")  # activations of a gated feed-forward layer
+QUANTISED = {"Q8_0": 34, "Q4_1": 20}  # kinds of quantised weights: bytes of a block
+WEIGHTS_OF_A_BLOCK = 32
 FLOATS = (np.dtype("float32"), np.dtype("float64"))
+CHOICES: dict[str, Iterable[str]] = {"name": ACTIVATIONS, "gate": GATES, "quantised": QUANTISED}
 
 
 class KernelError(ValueError):
     """Arguments that a kernel cannot take: says what was given, what was expected, and where."""
 
 
+SCALARS = ("real", "rate", "int", "count", "name", "gate")  # kinds of which not every value is allowed
 REMEMBERED_SHAPES = 1000  # combinations of shapes that are known to fit, for each kernel
 
 
@@ -55,7 +62,8 @@ class Argument:
     @cached_property
     def parsed(self) -> re.Match:
         match = re.fullmatch(
-            r"(?P<name>[\w.]+)(?: \((?P<dims>[^)]*)\))?(?: (?P<kind>int|like|real|rate|count|flag|name|gate|axes))?"
+            r"(?P<name>[\w.]+)(?: \((?P<dims>[^)]*)\))?"
+            r"(?: (?P<kind>int|like|real|rate|count|flag|name|gate|axes|bytes|quantised))?"
             r"(?: ?(?P<bound><\??=?) (?P<limit>\w+)| (?P<model>\w+))?(?P<optional> \| none)?",
             self.text,
         )
@@ -106,6 +114,9 @@ class Kernel:
     def __post_init__(self) -> None:
         self.names = tuple(dict.fromkeys(argument.name.partition(".")[0] for argument in self.arguments))
         self.bounded = tuple(argument for argument in self.arguments if argument.parsed["bound"])
+        self.arrays = tuple(i for i, argument in enumerate(self.arguments) if argument.is_array)
+        numbered = [(i, argument) for i, argument in enumerate(self.arguments) if not argument.is_array]
+        self.scalars = tuple((i, argument) for i, argument in numbered if argument.kind in SCALARS)
         self.records = {name: record for name, record in self.records.items() if name in self.names}
         for name, record in self.records.items():
             written = tuple(a.name.partition(".")[2] for a in self.arguments if a.name.partition(".")[0] == name)
@@ -131,31 +142,36 @@ class Kernel:
         return tuple(values)
 
     def check(self, args: tuple) -> dict[str, int]:
-        """Raises KernelError unless the arguments fit; returns the size of every letter. A training step calls the same
-        kernels with the same shapes again and again: those that have passed once are known."""
-        args = self.one_by_one(args)
-        arrays = [value for value, argument in zip(args, self.arguments, strict=True) if argument.is_array]
-        shapes = tuple([(getattr(a, "shape", a), getattr(a, "dtype", None), type(a)) for a in arrays])
+        """Raises KernelError unless the arguments fit; returns the size of every letter."""
+        return self.check_values(self.one_by_one(args))
+
+    def check_values(self, args: tuple) -> dict[str, int]:
+        """The same for arguments one by one. A training step calls the same kernels with the same shapes again and
+        again: those that have passed once are known."""
         try:
+            values = [args[i] for i in self.arrays]
+            shapes = tuple([None if a is None else (a.shape, a.dtype, type(a)) for a in values])
             sizes = self._passed.get(shapes)
-        except TypeError:  # not an array, and nothing that could be a key
-            sizes = None
+        except (AttributeError, TypeError):  # not an array, or nothing that could be a key
+            shapes = sizes = None
         if sizes is None:
             sizes = self._check_shapes(args)
             if len(self._passed) >= REMEMBERED_SHAPES:
                 self._passed.clear()
-            self._passed[shapes] = sizes
-        for argument, value in zip(self.arguments, args, strict=True):
-            if not argument.is_array and not (value is None and argument.optional):
+            if shapes is not None:
+                self._passed[shapes] = sizes
+        for i, argument in self.scalars:
+            value = args[i]
+            if not (value is None and argument.optional):
                 self._check_scalar(argument, value)
         if self.further_check or self.bounded or self.changed:
-            self._check_values(self._given(args), sizes)
+            self._check_contents(self._given(args), sizes)
         return sizes
 
     def _given(self, args: tuple) -> dict[str, Any]:
         return {argument.name: value for argument, value in zip(self.arguments, args, strict=True)}
 
-    def _check_values(self, given: dict[str, Any], sizes: dict[str, int]) -> None:
+    def _check_contents(self, given: dict[str, Any], sizes: dict[str, int]) -> None:
         for name in self.changed:
             if not getattr(given[name].flags, "writeable", True):  # CuPy's arrays always are
                 raise KernelError(f"{self.name}: {name} is read-only, but the kernel changes it in place; pass a copy")
@@ -186,6 +202,9 @@ class Kernel:
         if argument.kind == "int":
             if dtype.kind not in "iu":
                 raise KernelError(f"{self.name}: {argument.name} must hold integers, not {dtype}; use .astype('int64')")
+        elif argument.kind == "bytes":
+            if dtype != np.uint8:
+                raise KernelError(f"{self.name}: {argument.name} holds {dtype}; quantised weights are bytes (uint8)")
         else:
             if dtype not in FLOATS:
                 raise KernelError(f"{self.name}: {argument.name} is {dtype}; float32 or float64 is needed")
@@ -237,8 +256,8 @@ class Kernel:
                 raise KernelError(f"{self.name}: {name} must be an integer, not {value!r}")
             if kind == "count" and value < 0:
                 raise KernelError(f"{self.name}: {name} must not be negative, not {value}")
-        elif kind in ("name", "gate"):
-            known = ACTIVATIONS if kind == "name" else GATES
+        elif kind in CHOICES:
+            known = CHOICES[kind]
             if value not in known:
                 raise KernelError(f"{self.name}: unknown {name} {value!r}; choose from {', '.join(known)}")
 
@@ -261,16 +280,17 @@ class Kernel:
     def cost(self, *args: Any) -> Cost:
         """The cost of a call with these arguments; only their shapes are looked at."""
         args = self.one_by_one(args)
-        given, sizes = self._given(args), dict(_sizes_without_check(self, args))
+        given, sizes = self._given(args), dict[str, Any](_sizes_without_check(self, args))
         itemsize = next((v.dtype.itemsize for v in args if getattr(getattr(v, "dtype", None), "kind", "") == "f"), 8)
         sizes.update(_derived(given, sizes))
+        sizes["byte"] = Fraction(1, itemsize)  # of an element
         flops, reads, writes = (self._evaluate(text, sizes) for text in (self.flops, self.reads, self.writes))
-        return Cost(flops, reads * itemsize, writes * itemsize)
+        return Cost(int(flops), int(reads * itemsize), int(writes * itemsize))
 
-    def _evaluate(self, formula: str, sizes: dict[str, int]) -> int:
+    def _evaluate(self, formula: str, sizes: dict[str, Any]) -> Any:
         if formula not in self._code:
             self._code[formula] = compile(formula, f"<cost of {self.name}>", "eval")
-        return int(eval(self._code[formula], {"__builtins__": {}}, sizes))
+        return eval(self._code[formula], {"__builtins__": {}}, sizes)
 
 
 def _spelled(record: Any) -> str:
@@ -303,6 +323,8 @@ def _derived(given: dict[str, Any], sizes: dict[str, int]) -> dict[str, int]:
     biases = ("bias", "b_gate", "b_up", "b_down")
     derived = {f"with_{b}": int(bool(given.get(f"with_{b}", given.get(b) is not None))) for b in biases}
     derived["with_gradients"] = int(bool(given.get("with_gradients")))
+    if "kind" in given:
+        derived["C"] = sizes["R"] // QUANTISED[given["kind"]] * WEIGHTS_OF_A_BLOCK
     if "mask.is_causal" in given:
         T, S = sizes["T"], sizes["S"]
         offset = min(given["mask.query_offset"], S)

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 1. Reverse mode, from nothing
-# Training a network means asking one question millions of times: *if I changed this number a little, how would
-# the loss change?* The smallest GPT-2 has 124 million such numbers. Trying each of them would take 124 million
-# runs of the model for a single step of training. There is a way to get all the answers at once, for the price
-# of about two more runs. It fits into twenty lines, and you will read every one of them.
+# Training a network means asking one question millions of times: *if I changed this number a little, how would the loss
+# change?* The smallest GPT-2 has 124 million such numbers. Trying each of them would take 124 million runs of the model
+# for a single step of training. There is a way to get all the answers at once, for the price of about two more runs. It
+# fits into twenty lines, and you will read every one of them.
 #
 # **At the end you can say**
 # - how a computer finds the slope of a loss by every number that went into it, in one walk backwards;
@@ -11,11 +11,13 @@
 # - how to find out that a derivative rule is wrong, and why the obvious test misses it;
 # - what a backward pass costs, and why the number of parameters does not enter.
 #
-# **Time:** 25 minutes to read, a minute to run. **Before you start:** Python, and what a derivative is. No
-# lesson comes before this one. Run it with `python lessons/01_autograd.py`, or open it as a notebook.
+# **Time:** 25 minutes to read, half a minute to run (at the very first run a minute more). **Before you start:**
+# Python, and what a derivative is. No lesson comes before this one. Run it with `python lessons/01_autograd.py`, or
+# open it as a notebook.
 
 # %% tags=["plumbing"]
 import math
+import textwrap
 
 import numpy as np
 
@@ -141,17 +143,17 @@ lesson.show(figures.tape(steps), "tape_of_numbers", caption)
 
 # %% [markdown]
 # ## The engine
-# The engine of this project, `autograd/tensor.py`, is the same thing with arrays in place of numbers. A `Tensor`
-# keeps the function that made it; `backward` collects these records and walks them from the last to the first.
-# The engine can draw its own tape, too.
+# The engine of this project, `autograd/tensor.py`, is the same thing with arrays in place of numbers. A `Tensor` keeps
+# the function that made it; `backward` collects these records and walks them from the last to the first. The engine can
+# draw its own tape, too.
 
 # %%
 tx, tw, tb = (Tensor(np.array(value), requires_grad=True) for value in (0.5, -1.2, 0.3))
 result = (tx * tw + tb).tanh() * tx
 result.backward(retain_graph=True)  # keep the record: we want to draw it
 print(f"by the engine: dx = {tx.grad.item():.6f}   dw = {tw.grad.item():.6f}   db = {tb.grad.item():.6f}")
-picture = figures.engine_tape(result, {"x": tx, "w": tw, "b": tb, "loss": result})
-lesson.show(picture, "tape", "The engine's own drawing of its tape, from the inputs down to the loss.")
+picture = figures.engine_tape(result, {"x": tx, "w": tw, "b": tb, "loss": result}, given=[tx])
+lesson.show(picture, "tape", "The engine's drawing of its tape. Orange: weights; grey: given; blue: operations.")
 
 # %% [markdown]
 # ## First trial: is it right for every program?
@@ -161,14 +163,14 @@ lesson.show(picture, "tape", "The engine's own drawing of its tape, from the inp
 #
 # **What would refute it.** A single wrong derivative.
 #
-# **Experiment.** Let chance write 300 programs of sums and products, in which values are used again and again.
-# All numbers in them are small integers, so the slopes are integers too and `Number` computes them without any
-# rounding: the engine has to agree to the last bit. Then take a chain of 100,000 steps.
+# **Experiment.** Let chance write 300 programs of sums and products, in which values are used again and again. All
+# numbers in them are small integers, so the slopes are integers too and `Number` computes them without any rounding:
+# the engine has to agree to the last bit. Then take a chain of 100,000 steps.
 #
-# **Could the trial fail at all?** A test that cannot fail proves nothing. So each trial is run again on engines
-# that were broken on purpose, its *controls*; there, one of its checks has to fail. Here are three: a second
-# slope replaces the first instead of being added, a value passes its slope on too early, half of the product
-# rule is missing. You can watch one of them: `python lessons/01_autograd.py --break impatient-backward`.
+# **Could the trial fail at all?** A test that cannot fail proves nothing. So each trial is run again on engines that
+# were broken on purpose, its *controls*; there, one of its checks has to fail. Here are three: a second slope replaces
+# the first instead of being added, a value passes its slope on too early, half of the product rule is missing. You can
+# watch one of them: `python lessons/01_autograd.py --break impatient-backward`.
 
 
 # %%
@@ -179,7 +181,7 @@ lesson.show(picture, "tape", "The engine's own drawing of its tape, from the inp
 )
 def reverse_mode(trial):
     wrong, count, largest = evidence.compare_programs(Number, programs=2000 if lesson.full else 300)
-    trial.check(wrong == 0, f"{wrong} of {count} slopes of random programs differ (0 expected; up to {largest:,})")
+    trial.check(wrong == 0, f"{wrong} of {count:,} random slopes differ (0 expected); the largest is {largest:,}")
     off, bound = evidence.off_by(Number, (0.5, -1.2, 0.3))
     trial.check(off <= bound, f"tanh(x w + b) x: ours and the engine's differ by {off:.0e} (rounding: {bound:.0e})")
     slope = evidence.slope_of_chain(100_000)
@@ -188,14 +190,14 @@ def reverse_mode(trial):
 
 
 # %% [markdown]
-# Wherever we looked, the engine agrees with exact integers. And the `+=` and the order of the walk are what
-# makes it so: take either away, and the integers differ.
+# Wherever we looked, the engine agrees with exact integers. And the `+=` and the order of the walk are what makes it
+# so: take either away, and the integers differ.
 #
 # ## How would you notice a wrong rule?
-# For tanh or softmax there are no integers to compare with. Suppose somebody writes tanh for the engine and
-# remembers its slope as $1 - t$. The forward pass is right, nothing crashes, the loss may even fall. (A rule of
-# the engine is a class: `forward` computes and saves what `backward` will need; `backward` is given the slope
-# that arrives, `dy`, and returns the one that it passes on.)
+# For tanh or softmax there are no integers to compare with. Suppose somebody writes tanh for the engine and remembers
+# its slope as $1 - t$. The forward pass is right, nothing crashes, the loss may even fall. (A rule of the engine is a
+# class: `forward` computes and saves what `backward` will need; `backward` is given the slope that arrives, `dy`, and
+# returns the one that it passes on.)
 
 
 # %%
@@ -213,28 +215,28 @@ class MyTanh(Function):
 try:
     gradcheck(MyTanh.apply, [Tensor(np.array([-1.0, 0.0, 0.5]), requires_grad=True)])
 except GradcheckError as error:
-    print("gradcheck:", error)
+    print(*textwrap.wrap(f"gradcheck: {error}", 100), sep="\n    ")
 
 # %% [markdown]
-# `gradcheck` does what we did at the beginning: it nudges, and compares. *Analytic* is what the rule says,
-# *numeric* is what nudging says, and they are far apart. Only at $x = 0$ the wrong rule is right, by accident:
-# $1 - 0 = 1 - 0^2$.
+# `gradcheck` does what we did at the beginning: it nudges, and compares. *Analytic* is what the rule says, *numeric* is
+# what nudging says, and they are far apart. (Three outputs by three inputs have nine slopes, the *entries*; two of them
+# are wrong.) Only at $x = 0$ the wrong rule is right, by accident: $1 - 0 = 1 - 0^2$.
 #
-# How small should a nudge be? Take one to each side, $D(h) = (f(x+h) - f(x-h)) / 2h$. The smaller, the better?
-# Guess which of these steps comes closest to the true slope of $e^{\sin 3x}$ at $x = 0.7$, then run the cell.
+# How small should a nudge be? Above we nudged to one side only. Better is one to each side, the *central* difference
+# $(f(x+h) - f(x-h)) / 2h$: its errors of first order cancel. The smaller the step, the better? Guess which of these
+# steps comes closest to the true slope of $e^{\sin 3x}$ at $x = 0.7$, then run the cell.
 
 # %%
 for h in (1e-1, 1e-3, 1e-5, 1e-7, 1e-9, 1e-11, 1e-13):
     print(f"step {h:.0e}: relative error {abs(evidence.central(h) / evidence.SLOPE - 1):.0e}")
 
 # %% [markdown]
-# Two errors fight. A large step misses the curve between its two points; that error falls like $h^2$. A small
-# step subtracts two numbers that are nearly equal, so that only their rounding errors are left; that error grows
-# like $1/h$. Between them lies a valley, and its floor decides how small a mistake anyone can see.
+# Two errors fight. A large step misses the curve between its two points; that error falls like $h^2$. A small step
+# subtracts two numbers that are nearly equal, so that only their rounding errors are left; that error grows like $1/h$.
+# Between them lies a valley, and its floor decides how small a mistake anyone can see.
 #
-# The floor can be lowered. Three differences with the steps $h$, $h/2$, $h/4$ have errors that are related, and
-# can be combined so that the largest parts cancel. This is *Richardson's extrapolation*, and `gradcheck` uses
-# it.
+# The floor can be lowered. Three differences with the steps $h$, $h/2$, $h/4$ have errors that are related, and can be
+# combined so that the largest parts cancel. This is *Richardson's extrapolation*, and `gradcheck` uses it.
 
 # %%
 caption = "Each line has its best step. In float32 it gives about five digits, with Richardson's in float64 thirteen."
@@ -243,16 +245,19 @@ lesson.show(figures.valley(valleys), "valley", caption)
 
 # %% [markdown]
 # ## Second trial: a mistake that hides
-# Networks are mostly computed in float32, where even the best step leaves an error of 1e-5 and a careless one
-# 1e-2. So people write 1e-2 as their tolerance. Now take *layer norm*, which brings a row of numbers to mean 0
-# and variance 1. Its slope has three terms. Somebody forgets one, a mean over 512 numbers (`ForgetfulLayerNorm`
-# in `lessons/evidence/autograd.py`); such a mean is small.
+# Networks are mostly computed in float32, where even the best step leaves an error of 1e-5 and a careless one 1e-2. So
+# people write 1e-2 as their tolerance. Now take *layer norm*, which brings a row of numbers to mean 0 and variance 1.
+# Its slope has three terms. Somebody forgets one, a mean over 512 numbers (`ForgetfulLayerNorm` in
+# `lessons/evidence/autograd.py`). In each single slope such a mean is small.
+#
+# The *careless check* is what one writes on a first afternoon: nudge one single number by 0.01, in float32, and be
+# content if the slope is right to 1e-2. `gradcheck` works in float64, and nudges so many numbers *all at once*, along a
+# random direction; there the small errors of all 512 slopes of a row add up.
 #
 # **Claim.** Extrapolated differences in float64 see a mistake that a careless check accepts.
 #
-# **What would refute it.** `gradcheck` lets the forgetful rule pass; or it complains about a sound one; or the
-# careless check is never fooled, and the effort is for nothing. How often is it fooled, in 200 tries? Make a
-# guess.
+# **What would refute it.** `gradcheck` lets the forgetful rule pass; or it complains about a sound one; or the careless
+# check is never fooled, and the effort is for nothing. How often is it fooled, in 200 tries? Make a guess.
 
 
 # %%
@@ -277,14 +282,14 @@ def gradcheck_strict(trial):
 
 
 # %% [markdown]
-# The careless check is fooled more than once in five tries: the missing term is small, and the tolerance is
-# large.
+# The careless check is fooled more than once in five tries: in a single slope the missing term is small. Along a
+# direction that moves all numbers it is as large as the slope itself, and `gradcheck` cannot overlook it.
 #
 # ## Third trial: what it costs
-# Nearly all the work of a network is products of matrices. A product of an $N \times C$ by a $C \times F$ matrix
-# needs $2NCF$ operations: a multiplication and an addition for each of the $NF$ results and each of the $C$
-# terms. Going back, there are two slopes to compute, one for each matrix, and each is again such a product. So
-# what ratio do you expect?
+# Nearly all the work of a network is products of matrices. A product of an $N \times C$ by a $C \times F$ matrix needs
+# $2NCF$ operations: a multiplication and an addition for each of the $NF$ results and each of the $C$ terms. Going
+# back, there are two slopes to compute, one for each matrix, and each is again such a product. So what ratio do you
+# expect?
 
 # %%
 forward, backward = evidence.cost_of_product(64, 128, 256)
@@ -293,8 +298,8 @@ print(f"(64, 128) times (128, 256): {forward:,} operations forward, {backward:,}
 # %% [markdown]
 # **Claim.** A backward pass costs two forward passes, however many parameters there are.
 #
-# **What would refute it.** A count. The tape knows which kernels ran with which shapes, so nothing needs to be
-# timed: we count the operations of four products, then those of six whole transformer layers, small and large.
+# **What would refute it.** A single product whose backward pass does not need exactly twice the operations. The tape
+# knows which kernels ran with which shapes, so nothing is timed: we count four products, then six whole layers.
 
 
 # %%
@@ -307,11 +312,8 @@ def backward_cost(trial):
     sizes = [(1, 3, 2), (5, 7, 11), (64, 128, 256), (31, 33, 65)]
     exact = sum(evidence.cost_of_product(n, c, f) == (2 * n * c * f, 4 * n * c * f) for n, c, f in sizes)
     trial.check(exact == len(sizes), f"{exact} of {len(sizes)} products cost 2NCF forward, exactly twice that backward")
-    ratios = {}
-    for width, heads, length in [(4, 1, 5), (16, 2, 16), (64, 4, 64), (256, 8, 16), (512, 8, 8), (8, 2, 512)]:
-        parameters, forward, backward = evidence.cost_of_layer(width, heads, length)
-        ratios[parameters] = backward / forward
-        trial.note(f"{parameters:9,} parameters, {length:3} positions: backward {ratios[parameters]:.2f} times forward")
+    ratios, text = evidence.ratios_of_layers()  # parameters → backward over forward, and a table to look at
+    trial.note(text)
     low, high, most = min(ratios.values()), max(ratios.values()), max(ratios)
     text = f"layers: {low:.2f} to {high:.2f} times forward (attention alone: five products for two)"
     trial.check(low > 1.5 and high < 2.5, text)
@@ -320,29 +322,27 @@ def backward_cost(trial):
 
 
 # %% [markdown]
-# Sharpened: two for products, a little more where attention is long. Attention does not keep its weights, it
-# computes them again on the way back, and trades a fifth product for memory. The number of parameters does not
-# enter: 3 million of them cost no more, in relation, than 244. Nudging each of those 3 million would have taken
-# 3 million forward passes.
+# Sharpened: two for products, a little more where attention is long. Attention does not keep its weights, it computes
+# them again on the way back, and trades a fifth product for memory. The number of parameters does not enter: 3 million
+# of them cost no more, in relation, than 244. Nudging each of those 3 million would have taken 3 million forward
+# passes.
 #
 # ## Questions to think about
-# 1. In $y = x \cdot x$ both factors are the same number. What do `Number`'s sources look like, and why is $2x$
-#    the result?
+# 1. In $y = x \cdot x$ both factors are the same number. What do `Number`'s sources look like, and why is $2x$ the
+#    result?
 # 2. The walk needs every value of the forward pass. What does that mean for the memory of a deep network?
-# 3. *Forward mode* carries a slope along with each value, from one input to all outputs. When would it be
-#    cheaper?
+# 3. *Forward mode* carries a slope along with each value, from one input to all outputs. When would it be cheaper?
 # 4. `gradcheck` compares with differences of the same forward pass. Which kind of mistake can it never find?
 #
 # ## Further reading
-# - A. G. Baydin, B. A. Pearlmutter, A. A. Radul, J. M. Siskind, *Automatic differentiation in machine learning:
-#   a survey* (2018): forward and reverse mode side by side, and where each comes from.
+# - A. G. Baydin, B. A. Pearlmutter, A. A. Radul, J. M. Siskind, *Automatic differentiation in machine learning: a
+#   survey* (2018): forward and reverse mode side by side, and where each comes from.
 # - A. Griewank, A. Walther, *Evaluating Derivatives* (2nd edition, 2008): why the price is a constant, proved.
 # - A. Karpathy, *micrograd* (2020): the same idea in a hundred lines, and a network trained with it.
 #
 # ## Exercises
-# `minitransformer exercise` has six that belong here: `product`, `broadcasting`, `matmul-gradient`,
-# `softmax-gradient`, `layer-norm-gradient` and `attention-gradient`. Then look for `bug-residual` and
-# `bug-optimizer`.
+# `minitransformer exercise` has six that belong here: `product`, `broadcasting`, `matmul-gradient`, `softmax-gradient`,
+# `layer-norm-gradient` and `attention-gradient`. Then look for `bug-residual` and `bug-optimizer`.
 
 # %%
 lesson.finish()

@@ -1,19 +1,19 @@
 # %% [markdown]
 # # 2. Attention, from its definition
 #
-# "The dog lost its red ball." Whose ball? You looked back at *dog* to understand *its*, and ahead to *ball* to
-# know what is *red*. A transformer does the same, with one formula. Nothing else in it carries anything from
-# one word to another, so whoever has understood this formula has understood the heart of the machine.
+# "The dog lost its red ball." Whose ball? You looked back at *dog* to understand *its*, and ahead to *ball* to know
+# what is *red*. A transformer does the same, with one formula. Nothing else in it carries anything from one word to
+# another, so whoever has understood this formula has understood the heart of the machine.
 #
 # **At the end you can say**
 # - what queries, keys and values are, on an example small enough for pencil and paper;
 # - what shape each matrix has, and what *self*-attention means;
-# - how one can get an exact derivative out of code that knows nothing of derivatives;
-# - what the $\sqrt d$ in the formula is for, and what happens without it.
+# - what the $\sqrt D$ in the formula is for, and what happens without it;
+# - how one can get an exact derivative out of code that knows nothing of derivatives.
 #
-# **Time:** 25 minutes to read, ten seconds to run. **Before you start:** products of matrices, and lesson 1 for
-# the word *gradient*. Run it with `python lessons/02_attention.py`; add `--break scale-off` to see a check
-# fail.
+# **Time:** 25 minutes to read, five seconds to run (at the very first run up to a minute more). **Before you start:**
+# products of matrices, and lesson 1 for the word *gradient*. Run it with `python lessons/02_attention.py`; add `--break
+# scale-off` to see a check fail.
 
 # %% tags=["plumbing"]
 import cmath
@@ -28,13 +28,14 @@ from lessons import faults
 from lessons.evidence import attention as evidence
 from lessons.figures import attention as figures
 from lessons.harness.trial import Lesson
+from lessons.measuring import of_rounding
 
 lesson = Lesson(__file__)
 
 # %% [markdown]
 # ## Words that ask
-# Each word offers a description of itself, its *key*. Ours are written by hand and have four entries, which we
-# can read: *a thing? an animal? an action? a colour?* A dog is a thing (in grammar) and an animal.
+# Each word offers a description of itself, its *key*. Ours are written by hand and have four entries, which we can
+# read: *a thing? an animal? an action? a colour?* A dog is a thing (in grammar) and an animal.
 
 # %%
 words = ["the", "dog", "lost", "its", "red", "ball"]
@@ -44,9 +45,9 @@ keys = np.array([nothing, thing + animal, action, nothing, colour, thing])
 print("dog", keys[1], "  lost", keys[2], "  ball", keys[5])
 
 # %% [markdown]
-# And each word asks a question, its *query*, in the same language. *Its* looks for an animal, to whom the ball
-# may belong. How well a key fits a query is told by their inner product, the *score*, here divided by $\sqrt 4
-# = 2$; why, we shall see below.
+# And each word asks a question, its *query*, in the same language. *Its* looks for an animal, to whom the ball may
+# belong. How well a key fits a query is told by their inner product, the *score*, here divided by $\sqrt 4 = 2$; why,
+# we shall see below.
 
 # %%
 its = 6 * animal
@@ -54,9 +55,9 @@ scores = keys @ its / math.sqrt(4)
 print("   ".join(f"{word} {score:.0f}" for word, score in zip(words, scores, strict=True)))
 
 # %% [markdown]
-# *Dog* fits with 3, the others do not fit at all. Now make *weights* out of scores: take $e$ to each, so that
-# all are positive, and divide by their sum, so that they sum to one. This is the *softmax*. By hand: $e^3
-# \approx 20.1$, $e^0 = 1$ for the five others, so the sum is 25.1 and *dog* gets $20.1 / 25.1 = 0.80$.
+# *Dog* fits with 3, the others do not fit at all. Now make *weights* out of scores: take $e$ to each, so that all are
+# positive, and divide by their sum, so that they sum to one. This is the *softmax*. By hand: $e^3 \approx 20.1$, $e^0 =
+# 1$ for the five others, so the sum is 25.1 and *dog* gets $20.1 / 25.1 = 0.80$.
 
 # %%
 weights = np.exp(scores) / np.exp(scores).sum()
@@ -64,10 +65,10 @@ print("   ".join(f"{word} {weight:.2f}" for word, weight in zip(words, weights, 
 
 # %% [markdown]
 # ## Everybody asks at once
-# The other words have questions too. *The* looks for a thing, *dog* for an action, *lost* for the things that
-# took part, *ball* for a colour. *Red* looks for a thing that is *not* an animal, so its query has a negative
-# entry. Before you run the cell: which word gets the largest weight of *red*? And how will *lost* treat two
-# things that fit equally well?
+# The other words have questions too. *The* looks for a thing, *dog* for an action, *lost* for the things that took
+# part, *ball* for a colour. *Red* looks for a thing that is *not* an animal, so its query has a negative entry. Before
+# you run the cell: which word gets the largest weight of *red*? And how will *lost* treat two things that fit equally
+# well?
 
 # %%
 queries = np.array([2 * thing, 4 * action, 6 * thing, its, 4 * thing - 4 * animal, 6 * colour])
@@ -77,14 +78,14 @@ caption = "One row for each word that asks; each row sums to one. Two things tha
 lesson.show(figures.sentence(words, weights), "sentence", caption)
 
 # %% [markdown]
-# *Red* finds the ball, *lost* divides its attention between dog and ball, and *its* looks at the dog. In a
-# trained model nobody writes such vectors: queries and keys are computed from the words by two matrices, and
-# training finds the matrices. The reading of the table is the same.
+# *Red* finds the ball, *lost* divides its attention between dog and ball, and *its* looks at the dog. In a trained
+# model nobody writes such vectors: queries and keys are computed from the words by two matrices, and training finds the
+# matrices. The reading of the table is the same.
 #
-# ## What is taken away
-# So far words have only looked. What they take away are *values*, one for each word: the answer to a query is
-# the average of all values, weighted by the row of weights. Let a word simply hand out its own description
-# (`values = keys`). What does *its* know afterwards?
+# ## What a word brings home
+# So far words have only looked. What they bring home are *values*, one for each word: the answer to a query is the
+# average of all values, weighted by the row of weights. Let a word simply hand out its own description (`values =
+# keys`). What does *its* know afterwards?
 
 # %%
 values = keys
@@ -92,19 +93,37 @@ out = weights @ values
 print("thing {:.2f}   animal {:.2f}   action {:.2f}   colour {:.2f}".format(*out[words.index("its")]))
 
 # %% [markdown]
-# It had no meaning of its own (its key is zero); now it carries *a thing, an animal*. That is what attention is
-# for: a word leaves with something of the words it looked at.
+# *Its* had no meaning of its own (its key is zero); now it carries *a thing, an animal*. That is what attention is for:
+# a word leaves with something of the words it looked at.
 #
+# ## Where queries, keys and values come from
+# We wrote them by hand. A model computes them. Each word enters as a vector of width $C$ (its *embedding*: a row of a
+# table with one row for each word, found by training). The vectors of a sentence are the rows of a matrix $X$, and
+# three matrices of weights make all the rest:
+#
+# $$Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V .$$
+#
+# Training finds the numbers in $W_Q$, $W_K$ and $W_V$, by the slopes of lesson 1. Here they are random, so only the
+# shapes mean anything. Which shape must $W_Q$ have if words have width 8 and queries width 4?
+
+# %%
+X = np.random.default_rng(0).standard_normal((6, 8))  # six words of width C = 8
+W_Q, W_K, W_V = np.random.default_rng(1).standard_normal((3, 8, 4))  # each from width C = 8 to width D = 4
+Q, K, V = X @ W_Q, X @ W_K, X @ W_V
+print(f"X {X.shape} times W_Q {W_Q.shape} is Q {Q.shape}; likewise K {K.shape} and V {V.shape}")
+
+# %% [markdown]
 # ## The formula
-# We have written it already, line by line. Let a sequence $y$ of $n_y$ words look at a sequence $x$ of $n_x$
-# words. The queries $Q_y$ form an $n_y \times d$ matrix, keys $K_x$ and values $V_x$ are $n_x \times d$. Then
+# We have written it already, line by line. Let a sequence $y$ of $T$ words look at a sequence $x$ of $S$ words. The
+# queries $Q_y$ form a $T \times D$ matrix, keys $K_x$ and values $V_x$ are $S \times D$. Then
 #
-# $$\mathrm{attention}(y \mid x) = \mathrm{softmax}\!\left(\frac{Q_y K_x^\top}{\sqrt d}\right) V_x
-# \quad\in\ \mathbb{R}^{n_y \times d},$$
+# $$\mathrm{attention}(y \mid x) = \mathrm{softmax}\!\left(\frac{Q_y K_x^\top}{\sqrt D}\right) V_x
+# \quad\in\ \mathbb{R}^{T \times D},$$
 #
-# where the softmax is taken along each row. When $y$ is $x$ itself, as in our sentence, it is called
-# *self-attention*. A translator also lets the words of one language look at those of the other; then $n_y \ne
-# n_x$. What shape does the result have if three words look at six? Decide, then compare with the picture.
+# where the softmax is taken along each row. (These letters stay the same in all lessons, and in the engine.) When $y$
+# is $x$ itself, as in our sentence, it is called *self-attention*. A translator also lets the words of one language
+# look at those of the other; then $T \ne S$. What shape does the result have if three words look at six? Decide, then
+# compare with the picture.
 
 # %%
 some = [3, 4, 5]  # its, red, ball
@@ -116,24 +135,48 @@ lesson.show(figures.shapes(*names, *tables, row=0), "shapes", caption)
 
 # %% [markdown]
 # ## Does the engine compute this?
-# `F.attention` is what our models call. Its fast versions never store the table of weights and work in pieces
-# of 64 keys. It takes arrays of four axes (sentences, heads, words, entries), so our matrices get two axes in
-# front.
+# `F.attention` is what our models call. Its fast versions never store the table of weights and work in pieces of 64
+# keys. It takes arrays of four axes (sentences, heads, words, entries), so our matrices get two axes in front. (Heads
+# are the subject of lesson 6; here there is one.)
 
 # %%
 engine = F.attention(*(Tensor(array[None, None]) for array in (queries, keys, values))).numpy()[0, 0]
 print(f"largest difference from our {out.size} numbers: {np.abs(engine - out).max():.1e}")
 
 # %% [markdown]
-# Equal up to rounding, on this example. For a verdict we want a stricter judge, one that shares nothing with
-# the engine: `by_definition` in `lessons/evidence/attention.py`. It has no matrices, only loops over single
-# numbers. And since models are trained, the *gradients* have to be right as well.
+# Equal up to rounding, on this example. One piece of the formula is still unexplained.
 #
+# ## What the $\sqrt D$ is for
+# Suppose that, before training, entries of queries and keys are like random numbers with mean 0 and variance 1. A score
+# is then a sum of $D$ such products, and its variance is $D$: the wider the vectors, the further apart the scores. The
+# softmax turns differences into *ratios*, so what will the largest of 64 weights be, on average, at a width of 256,
+# without the root? And with it? Even weights would be 0.02 each.
+
+# %%
+WIDTHS, KEYS = [1, 4, 16, 64, 256], 64
+raw, scaled = evidence.entropies(WIDTHS, KEYS, scale=1.0), evidence.entropies(WIDTHS, KEYS)
+for D, (_, without), (_, with_root) in zip(WIDTHS, raw, scaled, strict=True):
+    print(f"width {D:3}: largest of {KEYS} weights {without:.2f} without the root, {with_root:.2f} with it")
+
+# %% [markdown]
+# Without the root one key takes nearly everything before anything has been learned. That is bad for learning: the slope
+# of a weight $p$ by its own score is $p(1-p)$, which is nearly zero when $p$ is nearly 1. Divided by $\sqrt D$, scores
+# have variance 1 whatever the width. In the picture, *entropy* measures how evenly a query spreads its weights: $\ln 64
+# = 4.2$ when all are equal, 0 when one key takes all. (Its unit is the *nat*, because the logarithm is the natural one;
+# one nat is 1.44 bits.)
+
+# %%
+caption = "Without the root the scores spread with the width, the weights become uneven, and one key takes all."
+lesson.show(figures.root_of_d(evidence.root_panels(WIDTHS, KEYS), WIDTHS, KEYS), "root_of_d", caption)
+
+# %% [markdown]
 # ## An exact derivative for free
-# For gradients there is a beautiful trick. Give the input a tiny *imaginary* part $ih$. Taylor's series says
-# $f(x + ih) = f(x) + ih f'(x) - \tfrac{1}{2} h^2 f''(x) - \dots$, so the imaginary part of the result, divided
-# by $h$, is the derivative. In lesson 1 a small step was ruined by subtracting two nearly equal numbers. Here
-# nothing is subtracted. What will happen with a step of $10^{-200}$, on the function of lesson 1?
+# For a verdict we want a stricter judge, one that shares nothing with the engine: `by_definition` in
+# `lessons/evidence/attention.py`. It has no matrices, only loops over single numbers. And since models are trained, the
+# *gradients* have to be right as well. For them there is a beautiful trick. Give the input a tiny *imaginary* part
+# $ih$. Taylor's series says $f(x + ih) = f(x) + ih f'(x) - \tfrac{1}{2} h^2 f''(x) - \dots$, so the imaginary part of
+# the result, divided by $h$, is the derivative. In lesson 1 a small step was ruined by subtracting two nearly equal
+# numbers. Here nothing is subtracted. What will happen with a step of $10^{-200}$, on the function of lesson 1?
 
 # %%
 exact = 3 * math.cos(2.1) * math.exp(math.sin(2.1))
@@ -142,53 +185,34 @@ for h in (1e-2, 1e-8, 1e-200):
     print(f"step {h:.0e}: {slope:.15f}, exactly {exact:.15f}")
 
 # %% [markdown]
-# With the smallest step all digits are right, but for the rounding of the last. The loop of `by_definition`
-# works with complex numbers too, so it can be asked for every slope of attention without knowing a single
-# derivative rule.
+# The steps 1e-8 and 1e-200 are right up to the rounding of the last digit: no step is too small. The loop of
+# `by_definition` works with complex numbers too, so it can be asked for every slope of attention without knowing a
+# single derivative rule.
 #
-# ## What the $\sqrt d$ is for
-# Suppose that, before training, entries of queries and keys are like random numbers with mean 0 and variance 1.
-# A score is then a sum of $d$ such products, and its variance is $d$: the wider the vectors, the further apart
-# the scores. The softmax turns differences into *ratios*, so what will the largest of 64 weights be, on
-# average, at a width of 256, without the root? And with it? Even weights would be 0.02 each.
-
-# %%
-WIDTHS, KEYS = [1, 4, 16, 64, 256], 64
-raw, scaled = evidence.entropies(WIDTHS, KEYS, scale=1.0), evidence.entropies(WIDTHS, KEYS)
-for d, (_, without), (_, with_root) in zip(WIDTHS, raw, scaled, strict=True):
-    print(f"width {d:3}: largest of {KEYS} weights {without:.2f} without the root, {with_root:.2f} with it")
-
-# %% [markdown]
-# Without the root one key takes nearly everything before anything has been learned. That is bad for learning:
-# the slope of a weight $p$ by its own score is $p(1-p)$, which is nearly zero when $p$ is nearly 1. Divided by
-# $\sqrt d$, scores have variance 1 whatever the width. In the picture, *entropy* measures how evenly a query
-# spreads its weights: $\ln 64 = 4.2$ when all are equal, 0 when one key takes all.
-
-# %%
-caption = "Without the root the scores spread with the width, the weights become uneven, and one key takes all."
-lesson.show(figures.root_of_d(evidence.root_panels(WIDTHS, KEYS), WIDTHS, KEYS), "root_of_d", caption)
-
-# %% [markdown]
 # ## The trial
-# **Claim.** Attention of $y$ over $x$ is the formula above, of shape $n_y \times d$; self-attention is the case
-# $y = x$.
+# (A *trial* tests a claim on this engine. Then it is run again on engines that were broken on purpose, its *controls*:
+# on each of them a check has to fail, or the trial proves nothing.)
 #
-# **What would refute it.** One number, of the output or of a gradient, further from the loop's than rounding
-# explains. A wrong shape. A layer that looks at itself differently than at an equal stranger. Scores whose
-# variance depends on the width.
+# **Claim.** Attention of $y$ over $x$ is the formula above, of shape $T \times D$; self-attention is the case $y = x$.
 #
-# **Experiment.** Five sizes with ones and primes among them; values and gradients against the loop. Then the
-# layer that models use: it makes queries, keys and values from the words by three matrices, and gives each of
-# its two *heads* a part of the columns. Then the variance of scores, not sampled but counted: over *all* $2^d$
-# queries of signs $\pm 1$ it must be exactly $d$, and 1 after the division. Six engines with one mistake each
-# have to be caught: two with a wrong scale, a softmax along the wrong axis, keys in place of values, a
-# derivative rule that forgets a term, heads that copy the first one.
+# **What would refute it.** One number, of the output or of a gradient, further from the loop's than rounding explains.
+# A wrong shape. Self-attention on $x$ that differs from attention of $x$ over a copy of $x$. Scores whose variance
+# depends on the width.
+#
+# **Three experiments.**
+# - Five sizes with ones and primes among them: values and gradients against the loop.
+# - The layer that models use, with its three matrices. It has two heads: each gets half of the columns.
+# - The variance of scores, not sampled but counted: over *all* $2^D$ queries of signs $\pm 1$ it must be exactly $D$,
+#   and 1 after the division.
+#
+# **Six broken engines:** no scale; a wrong scale; a softmax along the wrong axis; keys in place of values; a derivative
+# rule that forgets a term; heads that copy the first one.
 
 
 # %%
 @lesson.trial(
     "attention-shape",
-    "Attention of y over x is softmax(Q_y K_x^T / sqrt(d)) V_x, of shape n_y x d; self-attention is the case y = x.",
+    "Attention of y over x is softmax(Q_y K_xᵀ / √D) V_x, of shape T × D; self-attention is the case y = x.",
     controls=[
         faults.scale_off,
         faults.scale_by_d,
@@ -200,19 +224,19 @@ lesson.show(figures.root_of_d(evidence.root_panels(WIDTHS, KEYS), WIDTHS, KEYS),
 )
 def attention_shape(trial):
     shapes, sizes, values, gradients = evidence.compare_with_the_loop(lesson.full)
-    trial.check(shapes == sizes, f"{shapes} of {sizes} outputs have shape n_y x d")
+    trial.check(shapes == sizes, f"{shapes} of {sizes} outputs have shape T × D")
     for what, off in (("values", values), ("gradients", gradients)):
-        text = f"{what} differ from the loop's by {off.largest:.0e} at most, {off.of_bound:.2g} of the rounding bound"
+        text = f"{what} differ from the loop's by {off.largest:.0e} at most, {of_rounding(off.of_bound)}"
         trial.check(off.of_bound <= 1, text)
     layer, differ, size = evidence.compare_the_layer()
     for name, off in layer.items():
-        trial.check(off.of_bound <= 1, f"the layer, {name}: {off.of_bound:.2g} of the rounding bound from the loop")
+        trial.check(off.of_bound <= 1, f"the layer, {name}: off from the loop by {of_rounding(off.of_bound)}")
     trial.check(differ == 0, f"{differ} of {size} numbers differ between self-attention and x over x")
     widths = range(1, 15 if lesson.full else 11)
-    for expected, power, options in (("1 with the root", 0, {}), ("d without it", 1, {"scale": 1.0})):
+    for expected, power, options in (("1 with the root", 0, {}), ("D without it", 1, {"scale": 1.0})):
         off = evidence.variance_off(widths, power, **options)
-        text = f"variance of scores, all 2^d queries, d = 1 ... {widths[-1]}: {expected}"
-        trial.check(off <= 1, f"{text}, to {off:.2g} of the rounding bound")
+        text = f"variance of scores, all 2^D queries, D = 1 ... {widths[-1]}: {expected}"
+        trial.check(off <= 1, f"{text}, off by {of_rounding(off)}")
     lost = [math.log(KEYS) - entropy for entropy, _ in evidence.entropies(WIDTHS, KEYS)]
     text = (
         f"with the root the weights lose {min(lost):.2f} to {max(lost):.2f} nats of ln {KEYS} (0.25 to 0.75 expected)"
@@ -228,36 +252,34 @@ def attention_shape(trial):
 
 
 # %% [markdown]
-# The engine computes the definition. Values and gradients differ from the loop's by a small part of what
-# rounding allows, while the broken engines are off by $10^{13}$ times the bound. And the root is no ornament.
+# The engine computes the definition. Values and gradients differ from the loop's by a small part of what rounding
+# allows, while the broken engines are off by $10^{13}$ times the bound. And the root is no ornament.
 #
-# **Fine print.** How far two right answers may differ is derived in the docstring of
-# `lessons/evidence/attention.py`. For scores of variance 1, theory expects that the weights over $n$ keys lose
-# about half a nat of the entropy $\ln n$ of equal weights; the check allows half of that in either direction.
-# Without the root the entropy has to fall whenever the width grows fourfold.
+# **Fine print.** What may rounding do? A sum of $n$ terms is off by at most $n \varepsilon$ times the sum of their
+# sizes, with $\varepsilon \approx 2 \cdot 10^{-16}$; `lessons/evidence/attention.py` sends that through the formula.
+# For scores of variance 1, theory expects that the weights over $S$ keys lose about half a nat of the entropy $\ln S$
+# of equal weights; the check allows half of that in either direction. Without the root the entropy has to fall whenever
+# the width grows fourfold.
 #
 # ## Questions to think about
-# 1. Add the same number to all scores of a row. What changes? What has that to do with $e^{1000}$, which no
-#    computer can hold?
-# 2. Swap two words of the sentence, with their keys and values. What happens to the answer that *its* gets?
-#    (Lesson 4.)
-# 3. Our keys know four properties, so *d* is 4. How many words with clearly different keys fit into 64
-#    dimensions?
+# 1. Add the same number to all scores of a row. What changes? What has that to do with $e^{1000}$, which no computer
+#    can hold?
+# 2. Swap two words of the sentence, with their keys and values. What happens to the answer that *its* gets? (Lesson 4.)
+# 3. Our keys know four properties, so $D$ is 4. How many words with clearly different keys fit into 64 dimensions?
 # 4. *Lost* looks for two different words. Why might one want two sets of weights instead of one? (Lesson 6.)
-# 5. How does the table of weights grow with the length of the text, and how can an engine avoid storing it?
-#    (Lesson 9.)
+# 5. How does the table of weights grow with the length of the text, and how can an engine avoid storing it? (Lesson 9.)
 #
 # ## Further reading
-# - A. Vaswani and others, *Attention Is All You Need* (2017): the formula, with a footnote on the root, in
-#   section 3.2.1.
-# - D. Bahdanau, K. Cho, Y. Bengio, *Neural Machine Translation by Jointly Learning to Align and Translate*
-#   (2015): where attention comes from; its tables of weights show which words were translated by which.
-# - W. Squire, G. Trapp, *Using Complex Variables to Estimate Derivatives of Real Functions* (1998): the trick
-#   with $ih$, in three pages.
+# - A. Vaswani and others, *Attention Is All You Need* (2017): the formula, with a footnote on the root, in section
+#   3.2.1.
+# - D. Bahdanau, K. Cho, Y. Bengio, *Neural Machine Translation by Jointly Learning to Align and Translate* (2015):
+#   where attention comes from; its tables of weights show which words were translated by which.
+# - W. Squire, G. Trapp, *Using Complex Variables to Estimate Derivatives of Real Functions* (1998): the trick with
+#   $ih$, in three pages.
 #
 # ## Exercises
-# `minitransformer exercise attention-by-hand` and `cross-attention` belong to this lesson; `bug-scale` has the
-# root wrong.
+# `minitransformer exercise attention-by-hand` and `cross-attention` belong to this lesson; `bug-scale` has the root
+# wrong.
 
 # %%
 lesson.finish()

@@ -1,6 +1,5 @@
 # %% [markdown]
 # # 5. What a layer costs
-#
 # A sentence is a row of vectors. Three kinds of layer can turn it into a new row: *recurrence* reads it word by word,
 # *convolution* slides a window over it, *attention* lets every word look at every other. Why did attention win?
 # "Attention is all you need" answers with a small table, for $n$ words, vectors of width $d$ and windows of $k$ words:
@@ -11,6 +10,10 @@
 # | recurrent | $O(n d^2)$ | $O(n)$ | $O(n)$ |
 # | convolution | $O(k n d^2)$ | $O(1)$ | $O(n/k)$, or $O(\log_k n)$ with gaps |
 #
+# The third column counts the operations that can only be done one after the other, the last one the steps that a signal
+# takes from the first word to the last. (The letters are the paper's: its $n$ is $T$ in our other lessons, its $d$ is
+# $C$.)
+#
 # It is quoted everywhere and hardly ever measured. We shall count it, and find a term that it leaves out: the larger
 # one in most models people run.
 #
@@ -20,9 +23,11 @@
 # - why an LSTM that does fewer operations than attention can still be much slower;
 # - how many layers of convolution it takes until the first word can influence the last.
 #
-# **Time:** 25 minutes to read, half a minute to run. **Before you start:** lesson 2 (attention), and what $O(n)$ means.
+# **Time:** 25 minutes to read, 15 seconds to run (at the very first run up to a minute more). **Before you start:**
+# lesson 2 (attention), and what $O(n)$ means.
 #
-# **Run it:** `python lessons/05_complexity.py`. Add `--break causal-forced` to see a check fail on a broken engine.
+# **Run it:** `python lessons/05_complexity.py`. `--break causal-forced` runs it on a *control*, an engine that was
+# broken on purpose: there a check has to fail.
 
 # %% tags=["plumbing"]
 import autograd.functional as F
@@ -41,7 +46,6 @@ findings = {}  # rows of the table at the end
 
 # %% [markdown]
 # ## One matrix product, by hand
-#
 # Two sizes are all we need: $n$ vectors (the length of the sequence), each of width $d$. Begin with one product of such
 # a sequence, an $n \times d$ matrix, with a $d \times d$ matrix of weights. The result has $n d$ entries. Each is a sum
 # of $d$ products: $d$ multiplications and $d$ additions. Together that makes $2 n d^2$ operations.
@@ -57,7 +61,6 @@ print(f"on the tape: {tape.cost(product).flops} operations")
 
 # %% [markdown]
 # ## An attention layer, part by part
-#
 # Self-attention needs four such products: three make queries, keys and values (the engine does them in one go), one
 # mixes the result at the end. Between them stands attention proper: every word compares its query with every key, which
 # makes $n^2$ scores of $d$ products each, and then averages the values with $n^2$ weights.
@@ -90,12 +93,12 @@ lesson.show(figure, "two_kinds_of_work", "Twice the length: twice the work for t
 # apart. One grows like $n$, the other like $n^2$, and for short texts the one that grows more slowly is the larger one.
 #
 # ## The whole formula
-#
 # A count of operations should be a polynomial in $n$ and $d$. So we count at eight small sizes, solve for its
 # whole-number coefficients, and then demand that the formula predicts seven *other* sizes to the last operation.
 #
 # But the engine's price list could be wrong, and then we would only read our own opinion back. So there is a second
-# witness, an abacus: attention written down once more, without the engine, in numbers that count what is done to them.
+# witness, the *abacus*: numbers that count the operations done to them. With such numbers attention is written down
+# once more, without the engine.
 
 # %%
 coefficients, right = evidence.fit(lambda n, d: tape.cost(evidence.attention_layer(n, d)[1]).flops)
@@ -107,7 +110,6 @@ print(f"large terms on the abacus: {evidence.written(evidence.fit(evidence.atten
 # $n^2$ weights, with $2d$ operations each. The rest is softmax and biases.
 #
 # ## What has to wait
-#
 # Operations are not the whole story. A machine with thousands of processors does thousands of operations at once,
 # except those that need the result of another. The *depth* of a result is its longest chain of kernels in which each
 # waits for the one before: with infinitely many processors, that chain is the time. And the *path* from the first word
@@ -176,11 +178,10 @@ def cost_self_attention(trial):
 # %% [markdown]
 # The claim holds with an addition. The layer does $4 n^2 d$ operations on pairs of words *and* $8 n d^2$ in its four
 # matrices, and the second number is the larger one until $n$ reaches about $2d$. With the usual feed-forward part
-# behind it, that point moves to about $6d$. Find GPT-3 in the picture: at its longest input, "quadratic" attention is a
-# small part of the work.
+# behind it (lesson 6 builds it), that point moves to about $6d$. Find GPT-3 in the picture: at its longest input,
+# "quadratic" attention is a small part of the work.
 #
 # ## Recurrence
-#
 # A plain RNN forgets: every step sends its whole state through a matrix and a tanh. GRU and LSTM add *gates*, numbers
 # between 0 and 1 that say how much of the old state to keep; each gate needs matrices of its own. A GRU has three sets
 # of them, an LSTM four, and a layer that reads in both directions is two layers.
@@ -221,7 +222,7 @@ def cost_recurrent(trial):
     trial.note(table(("layer", "operations", "depth for each word", "path for each word"), rows, right=(2, 3)))
     findings["recurrent"] = (f"{products['RNN']} n d²", f"{rows[0][2]} n", f"1 layer ({rows[0][3]} n steps)")
     factors = "× 3 for GRU, × 4 for LSTM, × 2 for both ways"
-    return "proved", f"{products['RNN']} n d² for the RNN; {factors}; depth, path 3 n"
+    return "proved", f"{products['RNN']} n d² for the RNN; {factors}; depth and path of the RNN 3 n"
 
 
 # %% [markdown]
@@ -230,11 +231,10 @@ def cost_recurrent(trial):
 # long, but smoother; that is what gates are for.
 #
 # One thing the usual comparison hides: count the matrices on both sides, and self-attention *never* does fewer
-# operations than a plain RNN of the same width, since $8 n d^2 + 4 n^2 d > 4 n d^2$. It does fewer than an LSTM
-# ($16 n d^2$) up to $n \approx 2d$. What attention really buys stands in the other two columns.
+# operations than a plain RNN of the same width, since $8 n d^2 + 4 n^2 d > 4 n d^2$. It does fewer than an LSTM ($16 n
+# d^2$) up to $n \approx 2d$. What attention really buys stands in the other two columns.
 #
 # ## Convolution
-#
 # A convolution computes each word's new vector from a window of $k$ words around it. (Its weights are called a kernel,
 # too; a second meaning of the word.) No word waits for another. But a word's influence gets only as far as the window
 # reaches, and to go further one needs another layer on top.
@@ -299,7 +299,6 @@ lesson.show(figure, "paths", "How many layers until every two positions are conn
 
 # %% [markdown]
 # ## From counts to seconds
-#
 # What is all this worth on a real machine? Three layers of width 64, first counted, then run on a single core.
 # **Predict:** the LSTM does fewer operations than attention for $n > 2d = 128$. Is it faster there?
 
@@ -324,7 +323,6 @@ print(table(("layer", "operations", "sequential", "longest path"), [(k, *v) for 
 
 # %% [markdown]
 # ## Questions to think about
-#
 # 1. Your model has width 512 and reads texts of 300 words. Somebody offers an attention that takes $O(n \log n)$
 #    instead of $O(n^2)$ operations. How much faster can the whole model get at most?
 # 2. While a text is *written* word by word, a word cannot be computed before the one in front of it is known. Which of
@@ -334,7 +332,6 @@ print(table(("layer", "operations", "sequential", "longest path"), [(k, *v) for 
 # 4. `--break one-key-after-another` runs attention with the same results and about the same work. Which check notices?
 #
 # ## Further reading
-#
 # - Ashish Vaswani and others, *Attention Is All You Need*, 2017: section 4 has the table, and the argument for it.
 # - Sepp Hochreiter and Jürgen Schmidhuber, *Long Short-Term Memory*, 1997: why long paths make learning hard, and what
 #   gates do about it.
@@ -342,9 +339,9 @@ print(table(("layer", "operations", "sequential", "longest path"), [(k, *v) for 
 # - Tri Dao and others, *FlashAttention*, 2022: on a graphics card bytes matter more than operations; see lesson 9.
 #
 # ## Exercises
-#
-# `minitransformer exercise bug-scale` hides a fault in an attention; `minitransformer exercise tiled-attention` (after
-# lesson 9) asks for the $n^2$ part without storing $n^2$ numbers.
+# `minitransformer exercise count-operations` asks for the formula of this lesson, for any number of words; `bug-scale`
+# hides a fault in an attention; `tiled-attention` (after lesson 9) asks for the $n^2$ part without storing $n^2$
+# numbers.
 
 # %% tags=["plumbing"]
 lesson.finish()

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 6. Why several heads
 #
-# Every transformer cuts its attention into heads: instead of one attention of width $d$, it has $h$ of them of width
-# $d/h$, side by side. Two reasons are given. It costs nothing, and it lets a layer look at several places at once. The
+# Every transformer cuts its attention into heads: instead of one attention of width $C$, it has $H$ of them of width $D
+# = C/H$, side by side. Two reasons are given. It costs nothing, and it lets a layer look at several places at once. The
 # first can be counted. For the second there is a small task which one head *provably* cannot do, however wide it is and
 # however long it is trained, and two heads learn in a second.
 #
@@ -10,16 +10,19 @@
 # - what a head is, and how a layer is cut into heads without a single new weight;
 # - what heads cost: what stays exactly the same, and what grows with their number;
 # - why one head can bring back only *one* mixture, and which questions it therefore cannot answer;
-# - under which condition this holds, and how a single head can get around it.
+# - under which condition this holds, and how a single head can get around it;
+# - how attention, a feed-forward part, two sums and two norms make a whole layer.
 #
-# **Time:** 20 minutes to read, a minute to run. **Before you start:** lesson 2 (attention); what a cross-entropy loss
-# is. Lesson 5 helps for the counting.
+# **Time:** 25 minutes to read, 15 seconds to run (at the very first run a minute more). **Before you start:** lesson 2
+# (attention); what a cross-entropy loss is. Lesson 5 helps for the counting.
 #
-# **Run it:** `python lessons/06_heads.py`. Add `--break heads-tied` to see a check fail on a broken engine.
+# **Run it:** `python lessons/06_heads.py`. `--break heads-tied` runs it on a *control*, an engine that was broken on
+# purpose: there a check has to fail.
 
 # %% tags=["plumbing"]
 import numpy as np
 
+import autograd.functional as F
 from lessons import faults
 from lessons.evidence import heads as evidence
 from lessons.evidence.heads import BOUND, BOXES, CASES, FIRST, ROWS, SECOND, WIDTH
@@ -50,7 +53,7 @@ print(f"three words of width 8\n{words}\n\nhead 1\n{heads[0]}\n\nhead 2\n{heads[
 # %%
 sentence = "the", "cat", "sat", "down"
 for number in (1, 2):
-    layer, x = evidence.layer_and_input(d=8, heads=number, n=len(sentence))
+    layer, x = evidence.layer_and_input(C=8, heads=number, T=len(sentence))
     maps = evidence.weights_of(layer, x).numpy()[0]  # (heads, words, words)
     print(("one head", "two heads")[number - 1].ljust(12) + "  |  ".join([" the  cat  sat down"] * number))
     for word, rows in zip(sentence, maps.swapaxes(0, 1), strict=True):
@@ -67,31 +70,31 @@ for number in (1, 2):
 # %%
 rows = []
 for number in (1, 2, 4, 8, 16, 48):
-    layer, x = evidence.layer_and_input(d=48, heads=number, n=20)
+    layer, x = evidence.layer_and_input(C=48, heads=number, T=20)
     work = evidence.work(evidence.written_out(layer, x))
     counts = layer.num_parameters(), work["linear"] + work["matmul"], work["softmax"]
     rows.append([number, *(f"{count:,}" for count in counts)])
 print(table(("heads", "weights", "operations in products", "in the softmax"), rows, right=range(4)))
 
 # %% [markdown]
-# Why? The products: each head makes $n^2$ scores of $d/h$ products each, and there are $h$ heads, so the $h$ cancels.
-# The softmax: each head has $n^2$ scores of its own, and nothing cancels. The picture shows both, and the time they
+# Why? The products: each head makes $T^2$ scores of $C/H$ products each, and there are $H$ heads, so the $H$ cancels.
+# The softmax: each head has $T^2$ scores of its own, and nothing cancels. The picture shows both, and the time they
 # take, for a larger layer.
 
 # %%
-n, d, heads = 128, 64, [1, 2, 4, 8, 16, 32, 64]
-figure = figures.work(n, d, heads, *evidence.counts_and_times(n, d, heads))
+T, C, heads = 128, 64, [1, 2, 4, 8, 16, 32, 64]
+figure = figures.work(T, C, heads, *evidence.counts_and_times(T, C, heads))
 lesson.show(figure, "work", "The products do not change with the number of heads; the softmax's work does.")
 
 # %% [markdown]
 # At the right end every head has width 1, and the softmax is three quarters as much work as all products together. In
 # models in use a head has some 64 columns; there nobody notices.
 #
-# **Claim.** $h$ heads of width $d/h$ cost what one head of width $d$ costs.
+# **Claim.** $H$ heads of width $C/H$ cost what one head of width $C$ costs.
 #
-# **What would refute it:** a weight more or less, or an operation more or less, for some $h$ that divides $d$.
+# **What would refute it:** a weight more or less, or an operation more or less, for some $H$ that divides $C$.
 #
-# **Experiment.** Build the layer for every $h$ that divides $d$, and count its weights. Then run it twice: as it is,
+# **Experiment.** Build the layer for every $H$ that divides $C$, and count its weights. Then run it twice: as it is,
 # where one *fused* function does all of attention at once, and written out in products and a softmax, so that the parts
 # can be counted apart. Both must give the same numbers.
 
@@ -99,37 +102,37 @@ lesson.show(figure, "work", "The products do not change with the number of heads
 # %%
 @lesson.trial(
     "heads-free",
-    "h heads of width d/h cost what one head of width d costs.",
+    "H heads of width C/H cost what one head of width C costs.",
     controls=[faults.bias_for_each_head, faults.every_head_projects_all, faults.heads_tied],
 )
 def heads_free(trial):
-    n, widths = 20, (48, 60, 64, 210) if lesson.full else (48, 60)
-    cases = [(d, h) for d in widths for h in range(1, d + 1) if d % h == 0]
+    T, widths = 20, (48, 60, 64, 210) if lesson.full else (48, 60)
+    cases = [(C, H) for C in widths for H in range(1, C + 1) if C % H == 0]
 
     def check_all(of, text):
-        held = sum(of(d, h) for d, h in cases)
+        held = sum(of(C, H) for C, H in cases)
         trial.check(held == len(cases), f"{held} of {len(cases)} {text}")
 
     weights = {case: evidence.layer_and_input(*case, 1)[0].num_parameters() for case in cases}
-    check_all(lambda d, h: weights[d, h] == 4 * d * d + 4 * d, "layers have exactly 4d² + 4d weights, whatever h is")
-    fused, apart, worst = evidence.compared(cases, n)
-    # both sum at most d + n products in another order: a few roundings each, far below (d + n) of them
-    bound = (max(widths) + n) * np.finfo(float).eps
+    check_all(lambda C, H: weights[C, H] == 4 * C * C + 4 * C, "layers have exactly 4C² + 4C weights, whatever H is")
+    fused, apart, worst = evidence.compared(cases, T)
+    # both sum at most C + T products in another order: a few roundings each, far below (C + T) of them
+    bound = (max(widths) + T) * np.finfo(float).eps
     trial.check(worst < bound, f"fused and written out differ by {worst:.1e} of the largest value (below {bound:.1e})")
     for name in ("linear", "matmul"):
-        check_all(lambda d, h, name=name: apart[d, h][name] == apart[d, 1][name],
+        check_all(lambda C, H, name=name: apart[C, H][name] == apart[C, 1][name],
                   f"layers do as many {name} operations as with one head")  # fmt: skip
-    check_all(lambda d, h: fused[d, h]["linear"] == apart[d, h]["linear"], "fused layers do as many, too")
-    check_all(lambda d, h: apart[d, h]["softmax"] == h * apart[d, 1]["softmax"],
-              "layers do h times the softmax work of one head")  # fmt: skip
-    check_all(lambda d, h: fused[d, h]["attention"] - fused[d, 1]["attention"] == (h - 1) * (4 * n * n + 2 * n),
-              "fused kernels do (h - 1)(4n² + 2n) operations more than with one head")  # fmt: skip
-    return "sharpened", f"weights and products equal for {len(cases)} pairs (d, h); the softmax work is h times as much"
+    check_all(lambda C, H: fused[C, H]["linear"] == apart[C, H]["linear"], "fused layers do as many, too")
+    check_all(lambda C, H: apart[C, H]["softmax"] == H * apart[C, 1]["softmax"],
+              "layers do H times the softmax work of one head")  # fmt: skip
+    check_all(lambda C, H: fused[C, H]["attention"] - fused[C, 1]["attention"] == (H - 1) * (4 * T * T + 2 * T),
+              "fused kernels do (H - 1)(4T² + 2T) operations more than with one head")  # fmt: skip
+    return "sharpened", f"weights and products equal for {len(cases)} pairs (C, H); the softmax work is H times as much"
 
 
 # %% [markdown]
 # Sharpened: weights and products are the same to the last one, the softmax's work is not. Compared with the products of
-# scores and averages it is about $1/D$, with $D = d/h$ the width of a head.
+# scores and averages it is about $1/D$, with $D = C/H$ the width of a head.
 #
 # ## A task for two eyes
 #
@@ -172,8 +175,8 @@ curves = {number: [trained(number, seed)[1] for seed in seeds] for number in (1,
 lesson.show(figures.loss(curves, WIDTH, BOUND), "loss", "Training loss: one head gets stuck, two heads reach zero.")
 
 # %% [markdown]
-# One head stops at about $\tfrac12 \log 2 = 0.35$ an answer: it answers one coin perfectly, and guesses the other.
-# Where do the heads look? Each row below is one of the 30 questions.
+# One head stops at about $\tfrac12 \ln 2 = 0.35$ an answer: it answers one coin perfectly, and guesses the other. Where
+# do the heads look? Each row below is one of the 30 questions.
 
 # %%
 maps = [*trained(1, 0)[0].weights(), *trained(2, 0)[0].weights()]
@@ -191,12 +194,22 @@ lesson.show(
 # **Claim.** Several heads let one layer follow several relations at once.
 #
 # To put this on trial we need more than "one head did not learn it in 200 steps". The argument with the cut gives it.
-# Say $p_b \le p_a$, so that the second coin is in trouble, and let $g$ be its score of "1" against "0". An answer with
-# score $x$ on the right side costs $\ell(x) = \log(1 + e^{-x})$. The score is linear along the line. If it rises, the
-# case 01 (wants "1") lies left of 10 (wants "0"), so $g_{01} \le g_{10}$; as $\ell$ falls, the two cost
-# $\ell(g_{01}) + \ell(-g_{10}) \ge \ell(x) + \ell(-x) \ge 2 \log 2$. If it falls, the same holds for 11 and 00. So the
-# eight answers of the four cases cost at least $2 \log 2$ together, **$\tfrac14 \log 2 \approx 0.173$ an answer, and
-# never are all eight right**. Nothing was assumed about width, weights or training.
+# Take a head that looks more at the second box, as the one in the picture does: $p_a \le p_b$. Along its line the four
+# cases come in this order, and this is what the answer about the *first* coin should be:
+#
+# | case | 00 | 10 | 01 | 11 |
+# |---|---|---|---|---|
+# | wanted | 0 | 1 | 0 | 1 |
+#
+# A linear score only rises or only falls along the line. If it rises, look at 10 and 01: the first wants "1" and has
+# the lower score. If it falls, look at 00 and 11: the second wants "1" and has the lower score. Either way two answers
+# stand the wrong way round, and the best that can be done for them is one equal score in the middle. Both then cost
+# what guessing costs, $\ln 2$. (In formulas: an answer with score $x$ on its right side costs $\ln(1 + e^{-x})$, and
+# $\ln(1 + e^{-x}) + \ln(1 + e^{x}) \ge 2 \ln 2$ for every $x$.) For a head that looks more at the first box, exchange
+# the coins.
+#
+# So the eight answers of the four cases cost at least $2 \ln 2$ together, **$\tfrac14 \ln 2 \approx 0.173$ an answer,
+# and never are all eight right**. Nothing was assumed about width, weights or training.
 #
 # **What would refute it:** one head that does better in a single group of four cases, or two heads that do not get
 # below the bound.
@@ -221,7 +234,7 @@ def heads_more(trial):
         # eight logarithms in double precision, each rounded to about 1e-16 of its size
         enough = group_losses.min() >= 8 * BOUND - 1e-12
         text = f"one head, seed {seed}: smallest loss of a group {group_losses.min():.4f}"
-        trial.check(enough, f"{text} (2 log 2 = {8 * BOUND:.4f} or more); mean loss {mean:.4f}")
+        trial.check(enough, f"{text} (2 ln 2 = {8 * BOUND:.4f} or more); mean loss {mean:.4f}")
         mean, _, group_right = evidence.examine(trained(2, seed)[0])
         losses[2].append(mean)
         text = f"two heads, seed {seed}: mean loss {mean:.1e} (below {BOUND:.4f})"
@@ -252,6 +265,54 @@ print(f"one head and a ReLU layer: loss {loss:.1e}, {right.sum():,} of {2 * len(
 # %% [markdown]
 # It gets below the bound. So the honest form of the claim is: what several heads buy is that nothing has to be taken
 # apart afterwards.
+#
+# ## A whole layer
+#
+# Now all parts are there, and we can put a *layer* of a transformer together (it is also called a block). It takes a
+# row of vectors and returns a row of the same shape, in two steps. In the first, words look at one another: attention.
+# In the second, the **feed-forward part** works on each word by itself. It goes up to a larger width $F$, sets what is
+# negative to zero (ReLU), and comes down again:
+#
+# $$\mathrm{feed\text{-}forward}(x) = W_2 \max(0,\; W_1 x + b_1) + b_2 .$$
+#
+# Two things are done around each step. Its result is *added* to what went in; this is the **residual connection**. And
+# a **layer norm** brings each vector to mean 0 and variance 1, then applies a scale and a shift that are learnt. That
+# is all, and it fits into two lines:
+
+
+# %%
+def whole_layer(x, layer):
+    """x (B, T, C) → (B, T, C)"""
+    x = layer.norm1(x + layer.self_attn(x))  # every word looks at every other
+    return layer.norm2(x + layer.linear2(F.relu(layer.linear1(x))))  # every word by itself
+
+
+(layer,), x = evidence.layers(1), evidence.ten_words()
+y = whole_layer(x, layer)
+print(f"ten words of width 32 go in and {y.shape} comes out; from the engine's own layer it differs by", end=" ")
+print(f"{np.abs(y.numpy() - layer(x).numpy()).max():.0e}")
+lesson.show(
+    figures.layer_tape(y, {"x": x}), "layer", "A layer, drawn by the engine. The long lines lead around each step."
+)
+
+# %% [markdown]
+# In the picture, blue boxes are operations and orange ones are weights. Follow the line that leads from `x` around
+# attention into the first `Add`, and the one around the feed-forward part into the second. A transformer is a stack of
+# such layers, between an embedding (words to vectors) and an output head (vectors to scores of words).
+#
+# Why are the sums there? Take them out of a stack of 1, 6 and 24 untrained layers, and ask two things: how large is the
+# slope that arrives at the words when one of size 1 starts at the output, and how different are the ten words after the
+# last layer? **Predict** both for 24 layers without sums.
+
+# %%
+rows = [(depth, *evidence.with_and_without_sums(depth)) for depth in (1, 6, 24)]
+heads = "layers", "slope at the words", "without sums", "difference of the words", "without sums"
+print(table(heads, rows, right=range(5)))
+
+# %% [markdown]
+# Without the sums, attention mixes the words until all ten are *the same*: nobody could say any more which was which.
+# And hardly anything is left of the slope that should teach the first layer. With the sums a word keeps what it was and
+# only gains something, and slopes have a way down on which nothing weakens them.
 #
 # ## Questions to think about
 #

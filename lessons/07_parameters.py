@@ -1,12 +1,11 @@
 # %% [markdown]
 # # 7. Counting parameters
-#
 # "A model with 65 million parameters": what are they, and where do they sit? A *parameter*, or weight, is a number that
 # training may change; its count decides how much memory a model needs, and it is the first thing people tell about a
-# model. Everybody who meets a transformer is asked to count it once. Five students gave us five answers: two exact
-# numbers, two formulas, and one list of terms with a conclusion. Some are right, one is right for the wrong reason, and
-# one bracket in the wrong place is worth ten million. The engine builds the models, so each answer can be held against
-# the real thing.
+# model. Everybody who meets a transformer is asked to count it once. Here are answers from the reports of five
+# students, who had built these models in a course: two exact numbers, two formulas, and one list of terms with a
+# conclusion. Some are right, one is right for the wrong reason, and one bracket in the wrong place is worth ten
+# million. The engine builds the models, so each answer can be held against the real thing.
 #
 # **At the end you can say**
 # - how many weights a linear layer, an attention and a norm have, without looking it up;
@@ -14,10 +13,11 @@
 # - why the number of heads appears in no formula, and the width of the feed-forward part must;
 # - what the 65 million of the first transformer consist of, and what it takes to train them.
 #
-# **Time:** 25 minutes to read, half a minute to run. **Before you start:** what a linear layer is; lesson 2 for the
-# parts of attention.
+# **Time:** 25 minutes to read, 25 seconds to run (at the very first run a minute more). **Before you start:** what a
+# linear layer is; lesson 2 for the parts of attention, the end of lesson 6 for those of a layer.
 #
-# **Run it:** `python lessons/07_parameters.py`. Add `--break linear-without-bias` to see a check fail.
+# **Run it:** `python lessons/07_parameters.py`. `--break linear-without-bias` runs it on a *control*, an engine that
+# was broken on purpose: there a check has to fail.
 
 # %% tags=["plumbing"]
 from lessons import faults
@@ -36,12 +36,11 @@ shapes_only = Init(None)  # weights have a shape and no values: even large model
 
 # %% [markdown]
 # ## One layer, by hand
-#
 # A linear layer that turns 200 numbers into 200 others has a matrix of $200 \times 200$ weights and 200 biases: 40,200.
 # The bias is easily forgotten, and it is the first thing to look for when a count is off by a little. From here on it
 # is adding up. Attention has four of them (queries, keys, values, output), the feed-forward part two; a norm has a
-# scale and a shift for each of its 200 columns. A layer of a transformer is one attention, one feed-forward part and
-# two norms.
+# scale and a shift for each of its 200 columns. A layer, as the end of lesson 6 builds it, is one attention, one
+# feed-forward part and two norms. (Its two sums have no weights.)
 
 # %%
 linear = 200 * 200 + 200
@@ -56,10 +55,10 @@ print(table(("part", "by hand", "in the engine"), rows, right=(1, 2)))
 
 # %% [markdown]
 # ## A whole model
-#
 # The language model of a student lab reads words from a vocabulary of 50,001, with width 200 and four such layers. In
-# front stands an *embedding*, a table with one row of 200 numbers for each word. At the end stands a *head*, a linear
-# layer from 200 numbers to one score for each word. The classifier made from it has a head with two scores only.
+# front stands an *embedding*, a table with one row of 200 numbers for each word. At the end stands an output *head*, a
+# linear layer from 200 numbers to one score for each word. (The word has two meanings: this head has nothing to do with
+# the heads of attention in lesson 6.) The classifier made from it has a head with two scores only.
 #
 # **Predict.** Which share of the language model's weights is in its four layers: about 5 %, 30 % or 90 %?
 
@@ -111,12 +110,12 @@ def params_lab(trial):
 # when a layer is built and never called. Here the loss sends a gradient to every tensor.
 #
 # ## A formula
+# The second student wrote the same with letters: $V$ words, width $n$ (the students' letter for our $C$), $L$ layers.
+# Embedding: $V n$. Attention: four linear layers, $4 n (n+1)$. Feed-forward: $2 n (n+1)$. Norms: $4n$. Head: $n+1$ for
+# each of its outputs.
 #
-# The second student wrote the same with letters: $V$ words, width $n$, $L$ layers. Embedding: $V n$. Attention: four
-# linear layers, $4 n (n+1)$. Feed-forward: $2 n (n+1)$. Norms: $4n$. Head: $n+1$ for each of its outputs.
-#
-# Check it once by hand, on a model small enough to draw: 5 words, width 2, one layer. The embedding has
-# $5 \cdot 2 = 10$ weights. A linear layer from 2 to 2 has $4 + 2 = 6$, so attention has 24 and the feed-forward part
+# Check it once by hand, on a model small enough to draw: 5 words, width 2, one layer. The embedding has $5 \cdot 2 =
+# 10$ weights. A linear layer from 2 to 2 has $4 + 2 = 6$, so attention has 24 and the feed-forward part
 # 12. Two norms have $2 \cdot 4 = 8$. The head has a row of 2 weights and a bias for each of 5 words: 15. Together 69.
 
 
@@ -136,7 +135,8 @@ print(f"the lab's classifier:     {formula(V=50_001, n=200, L=4, outputs=2):,}")
 # **Predict:** is it right for *every* choice of sizes? Which size of a transformer has no letter in it? (There are two.
 # One of them does not matter.)
 #
-# **Claim.** The formula holds for the language model, and with $C$ classes in place of $V$ outputs for the classifier.
+# **Claim.** The formula holds for the language model, and with the number of classes in place of $V$ outputs for the
+# classifier.
 #
 # **What would refute it:** one choice of sizes for which the model has another number.
 #
@@ -170,7 +170,6 @@ def params_formula(trial):
 # showed why it costs no weight.
 #
 # ## One bracket
-#
 # The third student wrote $V n + 3 L n^2 + 2(n^2 + n + nV + V)$, "around 20 million" for the language model and "around
 # 10 million" for the classifier. A good habit with any formula is to look for the largest terms first. Here these are
 # the ones with $V = 50{,}001$: the embedding, $V n$, is about 10 million, and $2 n V$ at the end is about 20. Add them
@@ -225,7 +224,6 @@ def params_loose(trial):
 # from the formula beside it.
 #
 # ## Where 402 comes from
-#
 # The fourth student knew that the classifier's head has 402 weights, and explained: "because $n_\text{hidden} = 2$, two
 # linear layers and two norms". The number is right. **Predict:** what does the head depend on? Vary one thing at a
 # time:
@@ -265,12 +263,11 @@ def params_head(trial):
 # right number is not yet a right explanation; only a change of sizes tells the two apart.
 #
 # ## The base model, and whether it can be trained
-#
 # The model of "Attention is all you need" translates, and so it has two stacks: an encoder that reads the source and a
 # decoder that writes the target, of $N = 6$ layers each. A layer of the decoder has a second attention, which looks at
-# the encoder's result. The width is $d = 512$, the feed-forward width 2,048, and there are 37,000 word pieces. The
-# fifth student lists its weights, comes to "about 65 million", and concludes that it is nearly impossible to train.
-# Here is the list beside the model:
+# the encoder's result. The width is $d = 512$ (the paper's letter for $C$), the feed-forward width 2,048, and there are
+# 37,000 word pieces. The fifth student lists its weights, comes to "about 65 million", and concludes that it is nearly
+# impossible to train. Here is the list beside the model:
 
 # %%
 terms = evidence.terms_of(build("base", seed=None))
@@ -312,8 +309,8 @@ def params_base(trial):
     trial.check(training.losses[-1] < training.losses[0], f"{text} (falling expected)")
     trial.note(training.in_words())
     trial.show(figures.training(training), "training", "How long 100,000 steps take, by the speed of the machine.")
-    text = f"{count:,} parameters (the list gives {listed:,}); 100,000 steps take {training.small:.0f} days here with"
-    text += f" {training.words} words a step, {training.paper / 365:.1f} years with the paper's {PAPER_WORDS:,}"
+    text = f"{count:,} parameters (the list gives {listed:,}); 100,000 steps take {training.small:.1f} days here with"
+    text += f" {training.words} words a step, {training.paper:,.0f} days with the paper's {PAPER_WORDS:,}"
     return ("proved" if balance == listed and training.paper > 365 else "sharpened"), text
 
 
@@ -322,12 +319,12 @@ def params_base(trial):
 #
 # And "nearly impossible" is a statement about a machine and a batch, not about the model. Does it fit into memory? A
 # weight takes 4 bytes, its gradient another 4, and Adam keeps two averages for each: 16 bytes, times 63 million is one
-# gigabyte. Any laptop has that. Is it slow? A step on a small batch takes seconds on two cores. What nobody can wait
-# for here are 100,000 steps on the paper's batch, 200 times as large. That needs a machine some two thousand times as
-# fast; the authors had one, and it took them twelve hours.
+# gigabyte. Any laptop has that. Is it slow? A step on a small batch takes a second or less, and 100,000 such steps are
+# done in a day or two. With the paper's batch, some 200 times as large, the same machine would be busy for months. The
+# authors had eight graphics cards, which were faster by a factor of some hundreds; they waited twelve hours. The
+# verdict above and the picture have the figures of your machine.
 #
 # ## Questions to think about
-#
 # 1. The lab doubles its vocabulary. By how much does the language model grow, by how much the classifier?
 # 2. With `tie_weights` the head uses the embedding's table. What does the lab's language model lose in size? What would
 #    you expect for its quality, and why might one want the two tables to differ?
@@ -335,15 +332,14 @@ def params_base(trial):
 # 4. Fewer weights need less memory. Do they also need fewer operations a word? Look at an embedding.
 #
 # ## Further reading
-#
 # - Ashish Vaswani and others, *Attention Is All You Need*, 2017: table 3 (65 million), section 3.4 (one table).
 # - Ofir Press and Lior Wolf, *Using the Output Embedding to Improve Language Models*, 2017: one table for two ends.
 # - Jared Kaplan and others, *Scaling Laws for Neural Language Models*, 2020: why they count weights without the tables.
 #
 # ## Exercises
-#
-# `minitransformer exercise cross-entropy`, `clip-gradients`, `adam-step` and `warm-up` build the training step that
-# moved the 63 million weights. `minitransformer params --preset lab` counts a model of your own sizes.
+# `minitransformer exercise count-parameters` asks for all weights of a language model of any sizes. `cross-entropy`,
+# `clip-gradients`, `adam-step` and `warm-up` build the training step that moved the 63 million weights.
+# `minitransformer params --preset lab` counts a model of your own sizes.
 
 # %% tags=["plumbing"]
 lesson.finish()

@@ -1,22 +1,22 @@
 # %% [markdown]
 # # 8. From formula to kernel
 #
-# The formula of attention fits on one line, and so does its NumPy version. Both are right. Yet much of the time of
-# that line is not spent on arithmetic at all: it is spent on carrying numbers to memory and back. Whoever wants to
-# train faster must know which of the two is in the way, and can find out by counting, before writing any fast code.
+# The formula of attention fits on one line, and so does its NumPy version. Both are right. Yet much of the time of that
+# line is not spent on arithmetic at all: it is spent on carrying numbers to memory and back. Whoever wants to train
+# faster must know which of the two is in the way, and can find out by counting, before writing any fast code.
 #
 # **At the end you can say**
 # - what a kernel is, what a backend is, and why this engine has every kernel three times;
 # - why two correct programs differ in the last digits, and by how much they may;
 # - how to tell from two counts, operations and bytes, what limits a kernel;
-# - why attention "in one kernel" is faster, although it computes nothing less.
+# - why attention "in one kernel" can be faster, although it does all the same arithmetic.
 #
-# **Time:** 25 minutes to read, 20 seconds to run (a minute more at the very first run, which compiles the kernels).
-# **Before you start:** lesson 2 (what attention computes). You need not know C or CUDA: the three programs that we
-# look at are short, and we go through them together.
+# **Time:** 25 minutes to read, 15 seconds to run (a minute or two more at the very first run, which compiles kernels).
+# **Before you start:** lesson 2 (what attention computes). You need not know C or CUDA: the three programs that we look
+# at are short, and we go through them together.
 #
-# Run it: `python lessons/08_kernels.py`, or on another backend with `--backend numpy`; `--break another-scale` shows a
-# broken engine being caught.
+# Run it: `python lessons/08_kernels.py`, or on another backend with `--backend numpy`; `--break another-scale` runs it
+# on a *control*, an engine that was broken on purpose: there a check has to fail.
 
 # %% tags=["plumbing"]
 import numpy as np
@@ -36,7 +36,6 @@ lesson = Lesson(__file__)
 
 # %% [markdown]
 # ## A formula, by hand
-#
 # We start with softmax, because it is the heart of attention and small enough to follow with a pencil. It turns scores
 # into shares that add up to one:
 #
@@ -66,7 +65,6 @@ print("after taking off the largest:", (powers / powers.sum()).round(3))
 # exponential is 1, and nothing can overflow. Every softmax that you will ever meet in a library does this.
 #
 # ## The same softmax, three times
-#
 # A **kernel** is a function that takes arrays and returns arrays, and knows nothing of models or gradients. This engine
 # has each kernel three times, in files of the same name:
 #
@@ -83,7 +81,19 @@ print(excerpt("cpu/softmax.py", "def _softmax(", "@kernel"))
 print(excerpt("gpu/softmax.cu", 'extern "C" __global__ void softmax_forward', "// dx"))
 
 # %% [markdown]
-# What differs is *who does the work*.
+# The names that you cannot know:
+#
+# | name | what it means |
+# |---|---|
+# | `largest`, `row_max` | the largest number of a row |
+# | `_part_exp`, `TERMS` | exponentials of 1,024 neighbours and their sum; long sums are added up in such parts |
+# | `real`, `__restrict__` | float or double, as compiled; a promise that the arrays do not overlap |
+# | `WARP_STRIDE_LOOP(n, N)` | each group of 32 threads takes the rows that are its own |
+# | `LANE_STRIDE_LOOP(c, C)` | each thread takes every 32nd column; its number in the group is its *lane* |
+# | `LongSum`, `warp_sum` | a sum in parts, as above; the sum over the 32 threads |
+#
+# The fourth step, the division, appears as "times `share`", and `share` is 1 divided by the sum. What differs is *who
+# does the work*.
 #
 # - NumPy takes whole arrays, one operation after the other: `np.exp` has written all of `e` before `e.sum` begins.
 # - Numba's `prange` hands out rows: each processor core takes one row and does all the steps. When it walks through the
@@ -116,16 +126,17 @@ for tier in kernels.available():
         shares[tier] = F.softmax(Tensor(many)).numpy()
 expected = shares.pop("numpy")
 apart = {tier: np.rint(np.abs(y - expected) / np.spacing(expected)) for tier, y in shares.items()}
-lesson.show(
-    figures.last_digits(apart), "last_digits", "Other tiers, other last digits: a step is one part in 10^16 or so."
-)
+same = np.all([away == 0 for away in apart.values()], axis=0).mean()
+print(f"the same to the last digit on all tiers: {100 * same:.0f} of 100 shares")
+lesson.show(figures.last_digits(apart), "last_digits", "How far the numbers of other tiers are from NumPy's.")
 one, other = (0.1 + 0.2) + 0.3, 0.1 + (0.2 + 0.3)
 print(f"(0.1 + 0.2) + 0.3 = {one!r}      0.1 + (0.2 + 0.3) = {other!r}")
 
 # %% [markdown]
-# Fewer than most people expect, and the line below the picture says why. A float64 keeps about 16 digits, every
-# addition rounds to them, and so *the order of a sum changes its last digit*. NumPy, a core and 32 threads add in three
-# different orders. None of them is wrong.
+# Fewer than most people expect, and the line below the picture says why. (One step in the picture is the last binary
+# digit of a number, about one part in $10^{16}$ of it.) A float64 keeps about 16 digits, every addition rounds to them,
+# and so *the order of a sum changes its last digit*. NumPy, a core and 32 threads add in three different orders. None
+# of them is wrong.
 #
 # But then, how do we notice one that *is* wrong? "Close enough" is no answer: with a generous tolerance, a bug hides in
 # it. The answer is that rounding obeys a law. A sum of $n$ terms is off by at most $n \varepsilon$ times the sum of
@@ -133,7 +144,6 @@ print(f"(0.1 + 0.2) + 0.3 = {one!r}      0.1 + (0.2 + 0.3) = {other!r}")
 # far rounding can carry it. Further means: not rounding.
 #
 # ## Claim: the tiers compute the same attention
-#
 # Softmax was the warm-up. The real candidate is attention with everything that makes it hard: a causal mask, keys of
 # two lengths, awkward sizes (67 queries, 131 keys, width 20), and all three gradients.
 #
@@ -176,7 +186,6 @@ def same_kernel(trial):
 # (Where the allowance for each number comes from is derived in `lessons/evidence/kernels.py`.)
 #
 # ## What limits a kernel: two counts
-#
 # A processor can do only so many operations a second, and it can carry only so many bytes a second between memory and
 # itself. Which of the two holds a kernel up? Compare adding two arrays of a million numbers with multiplying two
 # matrices of a thousand by a thousand. Both read two million numbers and write one million. **What would you guess:**
@@ -218,13 +227,19 @@ lesson.show(
 )
 
 # %% [markdown]
-# Find three things in the picture. Left of the corner stand the kernels that do little with each number (softmax, layer
-# norm, Adam's update): a faster processor would not help them, only fewer bytes. Right of it stand products of
-# matrices. And there are two dots for attention, which compute *the same result*. (A dot above the roof is no miracle:
-# that kernel found its arrays in the cache, where bytes are cheaper. Other programs on your machine push dots down.)
+# Find four things in the picture.
+#
+# - Left of the corner stand the kernels that do little with each number. One that touches the roof, as Adam's update
+#   nearly does, is held up by memory: only fewer bytes would help it.
+# - A dot *far below* the roof is held up by something that neither count knows. Softmax takes exponentials, and dropout
+#   draws random numbers; each counts as one operation or a few, and takes the time of many.
+# - Right of the corner stand products of matrices, and two dots for attention, which compute *the same result*.
+# - The thin roof is that of a graphics card (two figures that its maker published; we did not measure it). Its corner
+#   lies much further to the right, at 38. The two rings show the most that it could do of either attention.
+#
+# (A dot above the roof found its arrays in the cache, where bytes are cheaper. Other programs push dots down.)
 #
 # ## Attention, counted
-#
 # Why are there two dots? Here is attention by steps, for one head of width $D = 64$ and a text of $T = 512$ words.
 
 # %%
@@ -248,18 +263,19 @@ print(f"in one kernel: {operations:,} operations, {bytes_:,} bytes: {operations 
 # | step by step | $4DT^2 + 6T^2$ | $6T^2 + 4TD + 1$ |
 # | in one kernel | about the same | $4TD + T$ |
 #
-# **Predict** what happens when the text gets longer: which of the two intensities grows, and how far?
+# **Predict** what happens when the text gets longer: which of the two intensities grows, and how far? For a long text
+# only the terms with $T^2$ count. By steps these are $(4D + 6)\,T^2$ operations for $6T^2$ numbers of 4 bytes each, so
+# the quotient cannot pass $(4D + 6)/24$, which is 10.9 for $D = 64$. And in one kernel?
 
 # %%
 lengths = (32, 64, 128, 256, 512)
-limit = (4 * D + 6) / 24  # the quotient of the two terms with T², in bytes of float32
+limit = (4 * D + 6) / 24
 steps, fused = ([evidence.counts(attention, T, D) for T in lengths] for attention in (by_steps, F.attention))
 grows = [[operations / bytes_ for operations, bytes_ in counts] for counts in (steps, fused)]
 lesson.show(figures.intensity(lengths, *grows, limit), "intensity", "Only one of the two gains from a longer text.")
 
 # %% [markdown]
 # ## Claim: only in one kernel does the intensity grow with the text
-#
 # **What would refute it.** Other counts than these formulas say. They are whole numbers, so no tolerance is needed.
 #
 # **Experiment.** Run both at five lengths, let the tape add up what its kernels read, write and compute, and compare
@@ -293,8 +309,12 @@ def intensity(trial):
 
 # %% [markdown]
 # By steps, attention stays below 11 operations a byte however long the text is. In one kernel it doubles with the
-# length. Nothing is approximated and hardly an operation is saved: only bytes are. That moves the dot to the right,
-# away from the slope where memory is the limit, and further with every word: arithmetic is what processors are good at.
+# length. Nothing is approximated and hardly an operation is saved: only bytes are. That moves the dot to the right.
+#
+# What is it worth? On a processor with a few cores, whose corner lies at 3 or so, both dots are right of the corner
+# already, and there is little to gain. On a machine whose corner lies at 38, attention by steps stays on the slope for
+# ever: it waits for memory however fast the arithmetic is. In one kernel it leaves the slope once the text is long
+# enough.
 #
 # One question is open. Softmax divides by a sum over *all* scores of a row. How can a kernel use a score and forget it
 # before it has seen the others? That is the next lesson.

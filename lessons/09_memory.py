@@ -9,12 +9,12 @@
 # **At the end you can say**
 # - how a softmax can be computed while its scores are still arriving (the *online softmax*);
 # - how attention works in tiles, and how much memory it needs: a formula that you can check;
-# - why saving memory also saves time;
-# - how the last layer of a language model can find its loss and gradients without ever holding its logits.
+# - why saving memory can save time as well;
+# - how the last layer of a language model can find its loss without ever holding all its scores (its *logits*).
 #
-# **Time:** 30 minutes to read, half a minute to run. **Before you start:** lesson 2 (attention); lesson 8 is helpful.
+# **Time:** 30 minutes to read, 20 seconds to run. **Before you start:** lesson 2 (attention); lesson 8 is helpful.
 #
-# Run it: `python lessons/09_memory.py`; `--break sum-not-rescaled` shows a broken engine being caught.
+# Run it: `python lessons/09_memory.py`; `--break sum-not-rescaled` runs it on an engine that was broken on purpose.
 
 # %% tags=["plumbing"]
 import numpy as np
@@ -85,8 +85,8 @@ print(f"all at once: {weights @ [10, 20, 30]:.4f}")
 # %% [markdown]
 # The last row agrees with the softmax that had all three scores at once. Look at the second row: the score 3 arrived,
 # and the factor 0.1353 = $e^{1-3}$ shrank what was there. (The first factor is 0: nothing was there yet.) This is the
-# **online softmax**.
-# Notice what is *not* kept: the scores 1 and 3, once they were used. Three numbers are enough, however long the text.
+# **online softmax**. Notice what is *not* kept: the scores 1 and 3, once they were used. Three numbers are enough,
+# however long the text.
 #
 # The same for many queries at once, and for scores that come in tiles instead of one by one. `m` and `l` now hold one
 # number for each query, `a` one row. `exp` can be exchanged, for a reason that you will see soon. **What do you
@@ -195,11 +195,10 @@ print(excerpt("gpu/attention.cu", "            // all scores -inf", "           
 # (`-inf` is the score of a hidden key; its exponential is 0. In CUDA, several threads share a row of the tile, so they
 # first exchange their sums: that is what `__shfl_xor_sync` does.)
 #
-# The backward pass needs the weights once more. They are not stored for it either. A weight is
-# $e^{x} / \sum e^{x} = e^{x - \mathrm{lse}}$, so one number for each query, the lse, is enough to compute any tile of
-# weights again. That is more arithmetic: five products of matrices for each pair of tiles, where four would do with
-# stored weights. It is faster all the same, because to compute twice is cheaper than to fetch from memory what was
-# computed once.
+# The backward pass needs the weights once more. They are not stored for it either. A weight is $e^{x} / \sum e^{x} =
+# e^{x - \mathrm{lse}}$, so one number for each query, the lse, is enough to compute any tile of weights again. That is
+# more arithmetic: five products of matrices for each pair of tiles, where four would do with stored weights. But it
+# saves the way to memory and back, which often takes longer than computing a thing twice.
 #
 # ## Claim: memory grows with $T$, not with $T^2$
 #
@@ -211,7 +210,9 @@ print(excerpt("gpu/attention.cu", "            // all scores -inf", "           
 # | the gradients $dk$ and $dv$ | $2\,TD$ |
 # | $dq$, which 8 tasks add up, each in an array of its own, and their sum | $9\,TD$ |
 #
-# And for each thread two tiles and a row, whatever the length is. Nothing here has $T^2$.
+# And for each thread two tiles and a row, whatever the length is. Nothing here has $T^2$. (Eight copies of $dq$:
+# threads that added into one array would race, as lesson 10 shows; and eight, summed in order, always give the same
+# bits.)
 #
 # **What would refute it.** More bytes at any length than predicted.
 #
@@ -242,24 +243,23 @@ def attention_memory(trial):
 
 
 # %% [markdown]
-# Each time the text doubles, the red squares are four times as high. The blue dots are twice as high from $T = 1{,}024$
-# on (before that, the number of copies of $dq$ still grows). That slope is the whole difference between a context of a
-# few thousand words and one of a few hundred thousand. And time? Three versions of the same forward pass:
+# Each time the text doubles, the orange squares are four times as high. The blue dots are twice as high from $T =
+# 1{,}024$ on (before that, the number of copies of $dq$ still grows). That slope is the whole difference between a
+# context of a few thousand words and one of a few hundred thousand. And time? Three versions of the forward pass:
 
 # %%
 print(evidence.ladder(tiled_attention))
 
 # %% [markdown]
-# Tiles by themselves save memory (whether a loop in Python is slow depends on the machine). Compiled, they save time,
-# because what is done to a tile happens while it is still in the cache.
+# Where compiled tiles are faster, it is because a tile is still in the cache when the next thing is done to it.
 #
-# ## The head that never sees its logits
+# ## The output head that never sees its logits
 #
-# The last layer of a language model has the same trouble: $N$ positions times $V$ words of logits, only to be turned
-# into one number, the loss. With 2,048 positions and 50,001 words they take 410 MB, and their gradient as much again.
-# The way out is the same. Take a chunk of rows: logits, loss, gradient, both
-# products of the backward pass; then forget the chunk. It works because the gradient of the mean loss by the logits is
-# known on the spot: softmax minus one at the right word, divided by $N$.
+# The last layer of a language model is called its *output head* (no relation of the heads of attention). It makes
+# *logits*, the scores before the softmax: $N$ positions times $V$ words, only to be turned into one number, the loss.
+# With 2,048 positions and 50,001 words they take 410 MB, and their gradient as much again. The way out is the same.
+# Take a chunk of rows: logits, loss, gradient, both products of the backward pass; then forget the chunk. It works
+# because the gradient of the mean loss by the logits is known on the spot: softmax minus one at the right word, by $N$.
 
 
 # %%

@@ -1,25 +1,25 @@
 # %% [markdown]
 # # 11. One base, two heads
-#
 # Labels are expensive: somebody has to read a review before it can be called good or bad. Text is free. So nearly every
 # language system today is made in two steps. First *pretrain* on plain text, by predicting the next word. Then take the
 # last layer off, put a small new one on, and *fine-tune* on the few labels there are.
 #
-# Exam answers agree that this works, and quarrel about how far: one says that a model trained from scratch always stays
-# behind, another that it catches up in the end. Behind each is a single run, and a checkpoint that somebody else had
-# trained for twelve hours. Here everything is trained in front of you, several times, in a language so small that every
-# probability in it is known.
+# Students who tried it in a course agree that this works, and quarrel about how far: one says that a model trained from
+# scratch always stays behind, another that it catches up in the end. Behind each is a single run. Here everything is
+# trained in front of you, several times, in a language so small that every probability in it is known.
 #
 # **At the end you can say**
-# - what a language model has learnt about praise and blame before it has seen a single label;
+# - how a language model is trained: the whole loop, in ten lines;
+# - what it has learnt about praise and blame before it has seen a single label;
 # - what changes when it becomes a classifier, and what does not change by a single bit;
 # - why writing is a loop, and what is kept between its rounds;
 # - when pretraining helps, when it does not, and which simple method to run beside it before you boast.
 #
-# **Time:** 30 minutes to read, three to run. **Before you start:** lessons 2 and 3 (attention and its mask); what
-# training on labels means.
+# **Time:** 30 minutes to read, half a minute to run (at the very first run a minute or two more). **Before you start:**
+# lessons 2 and 3 (attention and its mask); what training on labels means.
 #
-# **Run it:** `python lessons/11_transfer.py`. Add `--break weights-shuffled` to see a check fail on a broken engine.
+# **Run it:** `python lessons/11_transfer.py`. `--break weights-shuffled` runs it on a *control*, an engine that was
+# broken on purpose: there a check has to fail.
 
 # %% tags=["plumbing"]
 import numpy as np
@@ -29,15 +29,15 @@ from lessons.evidence import transfer as evidence
 from lessons.evidence.transfer import CEILING, EPOCHS, diary, given, labelled
 from lessons.figures import transfer as figures
 from lessons.harness.trial import Lesson
-from minitransformer import Classifier
+from minitransformer import Classifier, LanguageModel
 from minitransformer.app.tables import table
+from minitransformer.optim import Adam, clip_grad_norm, warmup_cosine
 
 lesson = Lesson(__file__)
 SEEDS = range(10 if lesson.full else 5)  # of the labels drawn, of the new weights and of the order
 
 # %% [markdown]
 # ## A reading diary
-#
 # Our language consists of short entries about books, written by a small grammar. Read a few. The number in front is the
 # label: 1 for an entry that praises, 0 for one that blames.
 
@@ -53,15 +53,39 @@ print(f"\n{diary.size():,} different entries; best possible accuracy {CEILING:.0
 # about the label.
 #
 # ## Pretraining: no labels anywhere
-#
 # The language model reads 25,600 entries, each of them once, and learns to predict the next word. It never sees a
-# label.
+# label. This is the whole of training, here and everywhere: take a batch; ask for the loss; walk back for the slopes
+# (lesson 1); let the optimizer move each weight a little against its slope; begin again.
 #
-# **Predict.** After "plot superb , style" it has to say something about the style. Will it expect praise or blame, or
-# both alike? And after "plot not superb , style"?
+# - `ids` are 32 entries as numbers of words; `targets` are the same, moved by one: at each place the word that follows.
+# - The loss is the mean of $-\ln q$, where $q$ is the probability that the model gave to the right word.
+# - *Adam* makes steps of about the length `lr` in every weight. That *learning rate* rises for a while and then falls.
+# - Clipping shortens a gradient that is longer than 1, so that no single batch can do much harm.
+#
+# Who knows only that there are 48 words pays $\ln 48 = 3.87$ a word. Where will the loss begin, and where end?
 
 # %%
-lm = evidence.pretrain(evidence.encoded(diary.sample(32 * (1500 if lesson.full else 800), seed=1)))
+batches = evidence.batches_of(diary.sample(32 * (1500 if lesson.full else 800), seed=1))
+lm = LanguageModel(vocab_size=48, d_model=32, n_heads=4, n_layers=2, d_ff=64, max_len=64, norm_first=True)
+optimizer, rate = Adam(lm.parameters()), warmup_cosine(batches.count() // 10, batches.count())
+for step, batch in enumerate(batches.epoch(), start=1):
+    optimizer.lr = 1e-2 * rate(step)
+    loss = lm.loss(batch.ids, batch.targets, ignore_index=batch.ignore)  # what only fills a row up is ignored
+    optimizer.zero_grad()
+    loss.backward()
+    clip_grad_norm(lm.parameters(), 1.0)
+    optimizer.step()
+    if step == 1 or step % 100 == 0:
+        print(f"step {step:4}: loss {loss.item():.3f}")
+
+# %% [markdown]
+# It begins near 3.87 and falls quickly, then slowly: the rest cannot be foreseen by anybody. (The command
+# `minitransformer pretrain` is this loop with progress, evaluation and checkpoints around it.)
+#
+# **Predict.** After "plot superb , style" the model has to say something about the style. Will it expect praise or
+# blame, or both alike? And after "plot not superb , style"?
+
+# %%
 beginnings = "plot superb , style", "plot boring , style", "plot not superb , style", "plot not boring , style"
 figure = figures.expected({text: evidence.good_and_bad(lm, text) for text in beginnings})
 lesson.show(figure, "expected", 'The model has found out that opinions agree, and that "not" turns them.')
@@ -72,9 +96,9 @@ lesson.show(figure, "expected", 'The model has found out that opinions agree, an
 # all a classifier needs to know. What is missing is only a name: which of the two groups is called 1.
 #
 # ## Changing the head
-#
-# A model has a *base*, which turns words into vectors, and a *head*, one linear layer on top. The language model's head
-# gives a score for each of 48 words. For a classifier we keep the base and put on a new head with two scores.
+# A model has a *base*, which turns words into vectors, and an output *head*, one linear layer on top (no relation of
+# attention's heads). The language model's head gives a score for each of 48 words, a *logit*. For a classifier we keep
+# the base and put on a new head with two scores.
 
 # %%
 classifier = Classifier.from_language_model(lm, n_classes=2, seed=7)
@@ -101,22 +125,18 @@ print(table(("some of the weights", "language model", "classifier", "equal?"), r
 )
 def head_swap(trial):
     seen = evidence.swap(evidence.copy_of(lm))  # a copy, since a broken swap may go on to spoil it
-    text = f"{len(seen.differ)} of {seen.weights} weights differ (2 expected, head.weight and head.bias)"
-    trial.check(seen.differ == ["head.bias", "head.weight"], text)
-    text = f"{seen.unequal} of {seen.numbers:,} numbers between base and head differ in any bit (0 expected)"
-    trial.check(seen.unequal == 0, text)
-    wanted = evidence.tokenizer.vocab_size, 2
-    trial.check(seen.scores == wanted, f"the heads give {seen.scores} scores ({wanted} expected)")
-    trial.check(seen.changed == 0, f"a step of the classifier changes {seen.changed} of the language model's weights")
-    text = f"{seen.weights - 2} of {seen.weights} weights keep every bit"
-    return "proved", f"{text}; heads of {wanted[0]} and {wanted[1]}"
+    for check in seen.checks():
+        trial.check(*check)
+    return (
+        "proved",
+        f"{seen.weights - 2} of {seen.weights} weights keep every bit; heads of {seen.scores[0]} and {seen.scores[1]}",
+    )
 
 
 # %% [markdown]
 # Proved: only the head is new. Whatever the classifier will know about words, it knows from the language model.
 #
 # ## Writing is a loop
-#
 # A classifier is run once for a text. To *write*, a language model is run once for each word: it gives probabilities,
 # one word is chosen, put at the end of the text, and the model is run again on its own output. Here is the loop itself,
 # always with the likeliest word (*greedy*); and below it a text in which each word was drawn by its probability.
@@ -164,10 +184,8 @@ def generate_loop(trial):
     same = evidence.same_texts(model)
     trial.check(same == 8, f"{same} of 8 drawn texts of {words} words are the same, word for word")
     whole, cached = evidence.operations_a_word(model, tokens)
-    trial.check(len(set(cached)) == 1, f"with the cache each word costs the same: {cached[0]:,} operations")
-    bent = int(np.count_nonzero(np.diff(whole, 3)))
-    text = f"without it word t costs a square polynomial in t, up to {whole[-1]:,}"
-    trial.check(bent == 0 and whole[-1] > whole[0], f"{text} ({bent} third differences are not 0)")
+    for check in evidence.prices_as_expected(whole, cached):
+        trial.check(*check)
     trial.show(figures.cache(whole, cached), "cache", "What the next word costs, counted kernel by kernel.")
     text = f"same words, scores within {worst:.0e} (bound {bound:.0e})"
     return "proved", f"{text}; 64 words cost {sum(whole) / sum(cached):.0f} times as much without the cache"
@@ -176,12 +194,11 @@ def generate_loop(trial):
 # %% [markdown]
 # Proved: the cache is bookkeeping. It changes the price, not the text. By hand: $1 + 2 + \dots + 64 = 2080$ words
 # against 64, about 32 times as much. Counted, it is 24 times, since the head is run once for each word either way, and
-# a new word still looks at all old keys. A classification costs what the last point of the red curve costs, once. (Fine
-# print: the scores agree to some 14 digits and not to the last bit, since sums are taken in another order;
+# a new word still looks at all old keys. A classification costs what the last point of the orange curve costs, once.
+# (Fine print: the scores agree to some 14 digits and not to the last bit, since sums are taken in another order;
 # `lessons/evidence/transfer.py` derives how far apart two right answers may be.)
 #
 # ## Fine-tuning
-#
 # Now to the quarrel. A classifier made by `Classifier.from_language_model(lm)` has read 25,600 entries; one made by
 # `Classifier(lm.config)` has the same size and has read nothing. Both get the same labels, in the same order, with the
 # same learning rate; in both, the whole network is trained. **Predict:** with 128 labels, how many of 100 unseen
@@ -216,11 +233,7 @@ def transfer_start(trial):
     far = (CEILING - 0.5) / 2  # half of all there is to gain between guessing and the ceiling
     ours, theirs = pretrained(128), scratch(128)
     evidence.check_ahead(trial, "128 labels, after one epoch", ours[:, 0], theirs[:, 0], least=far)
-    above, lead = int((ours > theirs).sum()), float((ours - theirs)[:, 0].mean())
-    text = f"above in {above} of {ours.size} pairs of seed and epoch"
-    means, seeds = (ours - theirs).mean(axis=0), (ours - theirs).mean(axis=1)  # of each epoch, of each seed
-    trial.check(means.min() > 0, f"128 labels: {text}; on average ahead by {100 * means.min():.1f} points or more")
-    trial.check(seeds.min() > 0, f"128 labels: each of the {len(seeds)} seeds is ahead over its epochs as a whole")
+    lead, text = evidence.check_above(trial, ours - theirs)
     many = pretrained(1024) - scratch(1024)
     trial.note(f"1,024 labels: above in {int((many > 0).sum())} of {many.size} pairs of seed and epoch")
     for line in evidence.real_reviews(lesson.data if lesson.full and trial.control is None else None):
@@ -253,10 +266,8 @@ def transfer_end(trial):
     ours, theirs = pretrained(128)[:, -1], scratch(128)[:, -1]
     evidence.check_ahead(trial, "128 labels, last epoch", ours, theirs)
     many, many_theirs = (model(1024)[:, -1].mean() for model in (pretrained, scratch))
-    text = (
-        f"1,024 labels, last epoch: pretrained {many:.1%}, scratch {many_theirs:.1%} (within 2 points of {CEILING:.0%} "
-    )
-    trial.check(min(many, many_theirs) > CEILING - 0.02, text + "expected)")
+    text = f"1,024 labels, last epoch: pretrained {many:.1%}, scratch {many_theirs:.1%}"
+    trial.check(min(many, many_theirs) > CEILING - 0.02, f"{text} (within 2 points of {CEILING:.0%} expected)")
     longer = evidence.fine_tune(Classifier(lm.config, seed=0), *labelled(128, 100), 24 if lesson.full else 12, 0)
     text = f"128 labels, {len(longer)} epochs from scratch: {longer[-1]:.1%}, still below the pretrained ones after 5"
     trial.check(longer[-1] < ours.mean(), text)
@@ -269,7 +280,6 @@ def transfer_end(trial):
 # same 128 labels again teaches these by heart, and nothing about words that do not occur in them. More *labels* do.
 #
 # ## A competitor that cannot read
-#
 # Before one is proud of a model, one should run the simplest thing that could work. *Naive Bayes* counts, for each
 # word, in how many good and in how many bad entries it occurs. If "superb" stands in 8 of 64 good entries and in 1 of
 # 64 bad ones (after a "not", or said by the uncle), an entry with "superb" is 8 times as likely to be good. The odds of
@@ -286,9 +296,9 @@ if lesson.broken is None:
 
 # %% [markdown]
 # What was read without labels pays most where labels are fewest: 32 labelled entries on a pretrained base did a little
-# better than 128 on an empty one. And a warning that reports do not give: Naive Bayes is ahead of the transformer from
-# scratch as long as labels are few. On the lab's own split of real reviews it scores 83 %, above every transformer in
-# the reports, pretrained or not.
+# better than 128 on an empty one. And a warning that those reports do not give: Naive Bayes is ahead of the transformer
+# from scratch as long as labels are few. On the real reviews that the students had it scores 83 %, above every
+# transformer that they trained, pretrained or not (see the results at the end of the book).
 #
 # **Claim.** Language modelling needs no labels, and makes the few labels that classification has go further.
 #
@@ -320,7 +330,6 @@ def labels_scarce(trial):
 # on the right side.
 #
 # ## Questions to think about
-#
 # 1. Pretraining found out which words go together. In which language would it learn nothing that helps with the label?
 # 2. Freeze the base and train only the new head. When would you expect that to work better than training everything?
 # 3. A cache keeps keys and values. Why not queries? And why is it no use for BERT (lesson 12), which has no causal
@@ -328,14 +337,12 @@ def labels_scarce(trial):
 # 4. The learning rates were chosen once and are the same for both. Who gains if each may choose its own?
 #
 # ## Further reading
-#
 # - Jeremy Howard and Sebastian Ruder, *Universal Language Model Fine-tuning for Text Classification*, 2018: the recipe,
 #   and the same figure with real reviews.
 # - Alec Radford and others, *Improving Language Understanding by Generative Pre-Training*, 2018: it with a transformer.
 # - Sida Wang and Christopher Manning, *Baselines and Bigrams*, 2012: how strong Naive Bayes is on reviews.
 #
 # ## Exercises
-#
 # `minitransformer exercise head-swap`, `greedy`, `key-value-cache`, and a fault to find: `bug-position`.
 
 # %% tags=["plumbing"]

@@ -12,11 +12,12 @@
 # - what BERT reads (`[CLS]`, `[SEP]`, segments, positions) and which two questions it is trained on;
 # - why it sometimes hides a word behind a *wrong* word, and what BERT pays for reading both sides.
 #
-# **Time:** 25 minutes to read, up to three to run. **Before you start:** lesson 3 (the causal mask) and lesson 11 (a
-# language model, trained). You should have met cross-entropy: the loss $-\ln q$, if the model gave the right word the
-# probability $q$.
+# **Time:** 25 minutes to read, 20 seconds to run (at the very first run up to two minutes). **Before you start:**
+# lesson 3 (the causal mask) and lesson 11 (a language model, trained). You should have met cross-entropy: the loss
+# $-\ln q$, if the model gave the right word the probability $q$.
 #
-# Run it: `python lessons/12_bert.py`; `--break causal-forced` shows a broken engine being caught.
+# Run it: `python lessons/12_bert.py`; `--break causal-forced` runs it on a *control*, an engine that was broken on
+# purpose: there a check has to fail.
 
 # %% tags=["plumbing"]
 import math
@@ -75,8 +76,8 @@ lesson.show(figures.hole(list(both), left.values(), both.values(), gap), "hole",
 # the 20 % where the purpose was drawn at random.
 #
 # How large must the loss be? A model that knew these chances exactly would still be surprised now and then. Its average
-# surprise is the *entropy* of the distribution, $-\sum p \ln p$, and no model can do better on average. (That is
-# Gibbs' inequality: whoever believes in chances $q$ where $p$ is true pays $-\sum p \ln q$, which is never less.)
+# surprise is the *entropy* of the distribution, $-\sum p \ln p$, and no model can do better on average. (That is Gibbs'
+# inequality: whoever believes in chances $q$ where $p$ is true pays $-\sum p \ln q$, which is never less.)
 
 # %%
 for name, p in (("the words before", left), ("both sides", both)):
@@ -135,7 +136,7 @@ def masked_run():
 
 
 # %% [markdown]
-# Both are trained on 200 batches of 64 fresh sentences, by the usual loop (lesson 11; it stands in
+# Both are trained on 200 batches of 64 fresh sentences, by the loop of lesson 11 (it stands in
 # `lessons/evidence/bert.py`). While they learn, we note their exact loss at the tool: the mean over all sentences of
 # the language, each with its probability. Once trained, what do they make of Anna's sentence? **Guess first:** what
 # will the causal model say, which does not see the cherries?
@@ -218,8 +219,8 @@ def bidirectional(trial):
 bert = evidence.train_bert(1500 if lesson.full else 400)
 words, following = evidence.accuracies(bert)
 rows = [
-    ("hidden words", f"{words[0] / words[1]:.0%}", "12 %"),
-    ("next sentence", f"{following[0] / following[1]:.0%}", "50 %"),
+    ("hidden words", f"{100 * words[0] / words[1]:.0f} %", "12 %"),
+    ("next sentence", f"{100 * following[0] / following[1]:.0f} %", "50 %"),
 ]
 print(f"a BERT of {bert.num_parameters():,} parameters, on reviews that it has not seen")
 print(table(("question", "right", "without thinking"), rows, right=(1, 2)))

@@ -2,10 +2,11 @@
 # # 13. Translation, and how it goes wrong
 #
 # An encoder reads an English sentence, a decoder writes it in French: that is the machine for which transformers were
-# invented. Students who build it from the paper often end in the same place. The loss falls for a while, then grows.
-# One start gives another result than the next. And *I am a student* becomes *suis suis suis suis*. They suspect that
-# dropout or normalisation is missing, or that the program has an error somewhere. Which of the two? We can find out,
-# since we can break a sound engine on purpose, one part at a time, and watch what each fault does.
+# invented. Students of a course built it from the paper, and several of their reports end in the same place. The loss
+# falls for a while, then grows. One start gives another result than the next. And *I am a student* becomes *suis suis
+# suis suis*. The reports suspect that dropout or normalisation is missing, or that the program has an error somewhere.
+# Which of the two? We can find out, since we can break a sound engine on purpose, one part at a time, and watch what
+# each fault does.
 #
 # **At the end you can say**
 # - how a translator is trained, and how it writes: two different things;
@@ -13,11 +14,12 @@
 # - why a low loss proves nothing about a decoder, and which four counts do;
 # - what layer norm buys, and when forbidding repeated words helps.
 #
-# **Time:** 30 minutes to read, up to five to run. **Before you start:** lesson 3 (masks and the decoder) and lesson 11
+# **Time:** 30 minutes to read, five to run. **Before you start:** lesson 3 (masks and the decoder) and lesson 11
 # (training, and writing word by word).
 #
-# Run it: `python lessons/13_translation.py`; `--break mask-off` shows a broken engine being caught; with `--full --data
-# DIR`, where DIR holds `tatoeba-eng-fra`, it translates sentences that people wrote.
+# Run it: `python lessons/13_translation.py`; `--break mask-off` runs it on a *control*, an engine that was broken on
+# purpose: there a check has to fail. With `--full --data DIR`, where DIR holds `tatoeba-eng-fra`, it translates
+# sentences that people wrote.
 
 # %% tags=["plumbing"]
 import itertools
@@ -88,9 +90,9 @@ print(table(("the decoder reads", "and is asked for"), shifted))
 # back as input, until it says `<eos>`. **Keep this difference in mind**: whatever goes wrong below goes wrong in the
 # gap between being told the words so far and having to live with one's own.
 #
-# Now train one: a layer on each side, 48 numbers a word, **no dropout anywhere**. The *careful* recipe warms the
-# learning rate up, lets it fall again, and limits the size of each step. How many of 200 unknown sentences will it get
-# right, word for word, after 140 batches?
+# Now train one, by the loop of lesson 11: a layer on each side, 48 numbers a word, **no dropout anywhere**. The
+# *careful* recipe warms the learning rate up, lets it fall again, and limits the size of each step. How many of 200
+# unknown sentences will it get right, word for word, after 140 batches?
 
 # %%
 example = "my cow does not buy a red car .", "ma vache n' achète pas une voiture rouge ."
@@ -147,8 +149,8 @@ lesson.show(figures.faults(curves, *shares.T), "faults", "A healthy curve proves
 #
 # In the loss you would notice the unregistered weights, whose curve stays high (and *je suis malade* means *I am ill*).
 # The late mask has a curve like any other, and gets one sentence in seven right. And the lowest loss of all belongs to
-# the worst translator. Fed the answer, it learnt to copy it; when it has to write by
-# itself, it copies its own last word for ever. That is the stutter of the reports.
+# the worst translator. Fed the answer, it learnt to copy it; when it has to write by itself, it copies its own last
+# word for ever. That is the stutter of the students' reports.
 #
 # And the strange curve, down and then up? Train carelessly: a high rate from the first step to the last, no limit.
 
@@ -220,8 +222,8 @@ def degenerate(trial):
 # ## Claim: forbidding repeated words brings sensible words out of a failed model
 #
 # First aid, as one report has it: let the failed model write on, past the end of the sentence, with every word allowed
-# only once. What comes out looks sensible (*. un je suis étudiant étudiante*). **Does it mean anything?** How could one
-# tell sense from luck?
+# only once. In that report the result looked sensible: *. un je suis étudiant étudiante*. (Ours are below.) **Does it
+# mean anything?** How could one tell sense from luck?
 #
 # **What would refute it.** Words that have nothing to do with the sentence that went in. So count the words of the
 # right translation among those written and, as a yardstick, the words of *another* sentence's translation. Only what

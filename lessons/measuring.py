@@ -35,3 +35,8 @@ def peak_bytes(work: Callable[[], Any]) -> int:
     work()  # whatever is compiled or loaded at the first call is not what we measure
     with ThreadPoolExecutor(1) as one:
         return one.submit(traced).result()[0]
+
+
+def of_rounding(share: float) -> str:
+    """A difference as a share of the largest that rounding can explain, in words."""
+    return f"{100 * share:.1f} % of what rounding may do" if share < 10 else f"{share:.0e} times what rounding may do"

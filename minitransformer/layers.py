@@ -5,14 +5,23 @@ F feed-forward width, V vocabulary. All layers work on (B, T, C). `init` makes t
 from seed 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import autograd.functional as F
-from autograd import Tensor
+from autograd import Tensor, recompute
 from minitransformer.attention_weights import attention_weights
 from minitransformer.config import GATED, Config
 from minitransformer.module import Init, Module
+from minitransformer.quantised import QuantisedWeight
+
+
+def product(x: Tensor, weight: Any, bias: Tensor | None = None) -> Tensor:
+    """x weightᵀ + bias, whether the weights are floats or quantised.   x (..., C); weight (F, C) → (..., F)"""
+    if not isinstance(weight, QuantisedWeight):
+        return F.linear(x, weight, bias)
+    y = weight.product(x)
+    return y if bias is None else y + bias
 
 
 class Dropout(Module):
@@ -40,7 +49,7 @@ class Linear(Module):
         self.bias = init.uniform(bound, out_features) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight, self.bias)
+        return product(x, self.weight, self.bias)
 
 
 class Head(Linear):
@@ -57,6 +66,8 @@ class Head(Linear):
 
     def loss(self, x: Tensor, targets: Any, ignore_index: int | None = None, label_smoothing: float = 0.0) -> Tensor:
         """Mean cross-entropy of the scores, which are never stored whole.   x (..., C); targets (...)"""
+        if isinstance(self.weight, QuantisedWeight):  # which has no such kernel: they are stored
+            return F.cross_entropy(self(x), targets, ignore_index, label_smoothing)
         return F.linear_cross_entropy(x, self.weight, self.bias, targets, ignore_index, label_smoothing)
 
 
@@ -67,7 +78,7 @@ class Embedding(Module):
         self.weight = (init or Init()).uniform(0.1, num_embeddings, embedding_dim)
 
     def forward(self, ids: Any) -> Tensor:
-        return F.embedding(self.weight, ids)
+        return self.weight.rows_at(ids) if isinstance(self.weight, QuantisedWeight) else F.embedding(self.weight, ids)
 
 
 class LayerNorm(Module):
@@ -190,7 +201,7 @@ class MultiheadAttention(Module):
         if last - first < 3:
             rows = slice(ends[first] * D, ends[last] * D)
             weight, bias = weight[rows], None if bias is None else bias[rows]
-        heads = F.linear(x, weight, bias).reshape(B, T, ends[last] - ends[first], D).transpose(2, 0, 1, 3)
+        heads = product(x, weight, bias).reshape(B, T, ends[last] - ends[first], D).transpose(2, 0, 1, 3)
         parts = [slice(ends[i] - ends[first], ends[i + 1] - ends[first]) for i in range(first, last)]
         return [heads[part].transpose(1, 0, 2, 3) for part in parts]
 
@@ -232,17 +243,27 @@ class _Layer(Module):
             return here + self.dropout(sublayer(norm(x)))
         return norm(here + self.dropout(sublayer(x)))
 
+    def quantised_as(self) -> str | None:
+        """The kind of quantised weights that the feed-forward layer's three matrices share, where there is no bias."""
+        parts = [part for part in (self.gate, self.linear1, self.linear2) if part is not None and part.bias is None]
+        kinds = {part.weight.kind if isinstance(part.weight, QuantisedWeight) else None for part in parts}
+        return kinds.pop() if len(parts) == 3 and len(kinds) == 1 else None
+
     def _feed_forward(self, x: Tensor) -> Tensor:
         """linear2(dropout(activation(linear1(x)))), or with a gate linear2(dropout(activation(gate(x)) · linear1(x)));
         one fused step when nothing is dropped in between."""
         first, second, gate = self.linear1, self.linear2, self.gate
+        quantised = any(isinstance(part.weight, QuantisedWeight) for part in (first, second, gate) if part is not None)
         if gate is not None:
             name = GATED[self.activation]
-            if self.dropout.active:
+            kind = self.quantised_as()
+            if kind is not None and not self.dropout.active:
+                return F.quantised_gated_feed_forward(x, gate.weight, first.weight, second.weight, kind, name)
+            if self.dropout.active or quantised:
                 return second(self.dropout(activated(gate(x), name) * first(x)))
             biases = {"b_gate": gate.bias, "b_up": first.bias, "b_down": second.bias}
             return F.gated_feed_forward(x, gate.weight, first.weight, second.weight, name, **biases)
-        if self.dropout.active or first.bias is None:
+        if self.dropout.active or first.bias is None or quantised:
             return second(self.dropout(activated(first(x), self.activation)))
         return F.feed_forward(x, first.weight, first.bias, second.weight, second.bias, self.activation)
 
@@ -335,6 +356,8 @@ class Stack(Module):
 
     only (B): the one position of each row that will be read; the last layer then computes no other."""
 
+    recompute = False  # keep the layers' inputs only, and compute each layer again in backward: see Model.recompute
+
     def __init__(self, layers: Sequence[_Layer], config: Config, *, init: Init):
         self.layers = list(layers)
         self.norm = norm(config, init=init) if config.norm_first and layers else None
@@ -345,8 +368,28 @@ class Stack(Module):
         for number, layer in enumerate(self.layers):
             if only is not None and layer is self.layers[-1]:
                 options["only"] = only
-            x = layer(x, *arguments, cache=None if caches is None else caches[number], **options)
+            if self.recompute and caches is None:
+                x = recompute(_repeatable(layer, dict(options)), x, *arguments, parameters=layer.parameters())
+            else:
+                x = layer(x, *arguments, cache=None if caches is None else caches[number], **options)
         return x if self.norm is None else self.norm(x)
+
+
+def _repeatable(layer: _Layer, options: dict[str, Any]) -> Callable[..., Tensor]:
+    """The layer as a function that drops the same numbers each time: masks follow from a seed and a count."""
+    seeds = layer.dropout.seeds
+    start = seeds.seed, seeds.counter
+
+    def run(*inputs: Tensor) -> Tensor:
+        here = seeds.seed, seeds.counter
+        seeds.seed, seeds.counter = start
+        try:
+            return layer(*inputs, **options)
+        finally:
+            if here != start:  # not the first time: the others have counted on meanwhile
+                seeds.seed, seeds.counter = here
+
+    return run
 
 
 def encoder(n_layers: int, config: Config, *, init: Init) -> Stack:

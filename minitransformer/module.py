@@ -25,6 +25,10 @@ class Parameter(Tensor):
     def __init__(self, data: Any, requires_grad: bool = True):
         super().__init__(data, requires_grad)
 
+    def numbers(self) -> np.ndarray:
+        """A copy of its numbers."""
+        return np.array(self.backend.to_numpy(self.array))
+
 
 class DropoutSeeds:
     """The seeds of a model's dropout masks, by counting: mask number n depends on (seed, n) and on nothing else.
@@ -143,17 +147,24 @@ class Module:
         """How many numbers are learned; tied weights count once."""
         return sum(parameter.size for parameter in self.parameters())
 
+    def num_bytes(self) -> int:
+        """How much memory the weights take: 4 bytes each in float32, 5 to 8.5 bits where they are quantised."""
+        return sum(parameter.array.nbytes for parameter in self.parameters())
+
     # ------------------------------------------------------------------------------------------ what print shows
 
     def __repr__(self) -> str:
         """Parts, shapes and counts, with equal layers of a list told once."""
-        count = f"{self.num_parameters():,} parameters in {len(self.parameters())} arrays, backend {self.backend.name}"
+        weights = self.parameters()
+        count = f"{self.num_parameters():,} parameters in {len(weights)} arrays, backend {self.backend.name}"
+        if any(hasattr(weight, "kind") for weight in weights):
+            count += f", {self.num_bytes() / 1e6:,.1f} MB"
         first, *lines = self._lines("")
         return "\n".join([f"{first}: {count}", *lines])
 
     def _lines(self, indent: str) -> Iterator[str]:
         tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
-        shapes = [f"{name} {value.shape}" for name, value in tensors.items()]
+        shapes = [f"{name} {value.shape} {getattr(value, 'kind', '')}".rstrip() for name, value in tensors.items()]
         yield f"{type(self).__name__}{'  ' if shapes else ''}{', '.join(shapes)}"
         parts = [(name, tuple(child._lines(indent + "  "))) for name, child in self._children()]
         for _, alike in itertools.groupby(parts, key=lambda part: (part[0].rpartition(".")[0] or part[0], part[1])):
@@ -165,25 +176,28 @@ class Module:
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Name → copy of the weight as a NumPy array, each weight once. Buffers can be computed again: not here."""
-        return {name: np.array(p.backend.to_numpy(p.array)) for name, p in self.named_parameters()}
+        return {name: parameter.numbers() for name, parameter in self.named_parameters()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over all weights, or none: raises if a name is missing or unknown, or a shape or dtype does not fit.
 
         Floats of another precision are rounded. Further names of a tied weight (PyTorch writes them all) may be
-        there, if they hold the same numbers."""
-        parameters = dict(self.named_parameters())
+        there, if they hold the same numbers. Quantised weights stay as they are, and must not be there."""
+        quantised = {name for name, tensor in self._named_tensors() if hasattr(tensor, "kind")}
+        parameters = {name: p for name, p in self.named_parameters() if name not in quantised}
         first_name = {id(parameter): name for name, parameter in parameters.items()}
         aliases = {
             name: first_name[id(tensor)]
             for name, tensor in self._named_tensors()
-            if isinstance(tensor, Parameter) and name not in parameters
+            if isinstance(tensor, Parameter) and name not in parameters and name not in quantised
         }
         arrays = {name: np.asarray(value) for name, value in state.items()}
         faults = [f"{name} is missing" for name in parameters if name not in arrays]
         for name, array in arrays.items():
             target = aliases.get(name, name)
-            if target not in parameters:
+            if name in quantised:
+                faults.append(f"{name} is quantised here, and takes no new numbers")
+            elif target not in parameters:
                 faults.append(f"{name} is unknown here")
             elif array.shape != parameters[target].shape:
                 faults.append(f"{name} has shape {array.shape}, expected {parameters[target].shape}")

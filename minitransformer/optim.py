@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from autograd import Tensor
+from autograd.scaled_gradient import ScaledGradient, gradient_and_factor
 
 Parameters = Iterable[Tensor] | Iterable[tuple[str, Tensor]]
 
@@ -46,7 +47,7 @@ class Optimizer:
     def step(self) -> None:
         """One update of every parameter that has a gradient."""
         for name, parameter in self.parameters.items():
-            if not parameter.has_grad:
+            if parameter.grad is None:
                 continue
             self.steps[name] += 1
             self._update(name, parameter, self.steps[name])
@@ -126,7 +127,8 @@ class Adam(Optimizer):
         self.betas, self.eps = betas, eps
 
     def _update(self, name: str, parameter: Tensor, step: int) -> None:
-        grad, factor = parameter.grad_and_factor()
+        assert parameter.grad is not None
+        grad, factor = gradient_and_factor(parameter.grad)
         m, v = self._kept("m", name, parameter), self._kept("v", name, parameter)
         options = (self.lr, *self.betas, self.eps, self.weight_decay, self.decoupled, step, factor)
         parameter.backend.adam(parameter.writable(), grad, m, v, *options)
@@ -184,8 +186,8 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> float:
     gradients = {id(p): (p, p.grad) for p in parameters if p.grad is not None}.values()
     norm = math.sqrt(sum(grad.backend.sum_of_squares(grad.array) for _, grad in gradients))
     if max_norm < norm < math.inf:
-        for parameter, _ in gradients:
-            parameter.scale_grad(max_norm / norm)
+        for parameter, grad in gradients:
+            parameter.grad = ScaledGradient(grad, max_norm / norm)
     return norm
 
 

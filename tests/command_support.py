@@ -1,10 +1,12 @@
 """What the tests of commands share: tiny settings, a folder to run in, and commands that must succeed or refuse."""
 
+import io
 import os
 import shutil
 import subprocess
 import sys
-from contextlib import chdir
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from unittest import mock
 
 import kernels
 from minitransformer.app.cli.main import main
@@ -41,6 +43,24 @@ def succeeds(folder, *arguments: str, stdin: str = "", **options) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------- this process
+
+
+def command_here(folder, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess:
+    """As `command`, without a process of its own, which takes a second to start and to build the built-in language."""
+    out, error = io.StringIO(), io.StringIO()
+    keyboard = mock.patch("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+    with chdir(folder), kernels.use("numpy"), redirect_stdout(out), redirect_stderr(error), keyboard:
+        try:
+            code = main(list(arguments))
+        except SystemExit as stop:  # argparse
+            code = stop.code
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), error.getvalue())
+
+
+def succeeds_here(folder, *arguments: str, stdin: str = "") -> str:
+    result = command_here(folder, *arguments, stdin=stdin)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 def prepare(folder, *commands, main=main) -> None:

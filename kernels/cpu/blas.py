@@ -16,14 +16,13 @@ import ctypes
 import ctypes.util
 import os
 import threading
-import time
 from functools import cache, wraps
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic, overload, register_jitable
 from threadpoolctl import ThreadpoolController
 
 from kernels.cpu.jit import kernel
@@ -121,14 +120,8 @@ class _OneThread:
                 self.former = []
 
     def pause(self) -> None:
-        """Before a fork: nobody is inside. A child that is forked in the midst of a product inherits BLAS's locks,
-        which nobody there will ever open. Threads that never come out are not waited for."""
-        deadline = time.monotonic() + 10
+        """Before a fork: nobody is about to change a number. (threads.py sees to it that no product is under way.)"""
         self.lock.acquire()
-        while self.inside and time.monotonic() < deadline:
-            self.lock.release()
-            time.sleep(0.0005)
-            self.lock.acquire()
 
     def go_on(self) -> None:
         self.lock.release()
@@ -235,7 +228,7 @@ def _compiled_gemm(blas, c, a, b, transpose_a, transpose_b, add):
     return compiled
 
 
-@kernel
+@register_jitable
 def blocks(size, block):
     """How many nearly equal parts of at most `block` make up `size`."""
     return (size + block - 1) // block

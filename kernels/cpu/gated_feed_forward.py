@@ -2,15 +2,24 @@
 rows through all of it, so that what lies between the products stays in the cache; memory sees x read, gate, up and y
 written. Backward forms the hidden values again from gate and up (so that they need not be kept): dhidden becomes dgate
 and dup block by block, then dx, which both add to; the weights' gradients follow.
-A few rows only (a model that generates word by word) are bound by reading the weights: three sweeps of dot products."""
+Where there are too few blocks of rows for the cores, the products follow one another, each in blocks of columns."""
 
 import numpy as np
 from numba import prange
 
-from kernels.cpu.blas import blas_kernel, blocks, gemm
+from kernels.cpu.blas import blas_kernel, gemm
 from kernels.cpu.gelu import gelu_slope, gelu_value
 from kernels.cpu.jit import contiguous, kernel
-from kernels.cpu.linear import FEW, ROWS, WEIGHT_ROWS, add_bias, add_rows, product, weight_block
+from kernels.cpu.linear import (
+    ENOUGH,
+    add_bias,
+    add_rows,
+    product,
+    row_blocks,
+    times_transposed,
+    weight_block,
+    weight_blocks,
+)  # fmt: skip
 from kernels.cpu.silu import silu_slope, silu_value
 from kernels.cpu.sums import joined
 
@@ -19,15 +28,21 @@ CODES = {"silu": SILU, "gelu": GELU}
 
 
 @kernel
+def _gate_row(hidden, gate, up, activation):
+    """hidden = activation(gate) · up.   all (F)"""
+    if activation == SILU:
+        for f in range(gate.size):
+            hidden[f] = silu_value(gate[f]) * up[f]
+    else:
+        for f in range(gate.size):
+            hidden[f] = gelu_value(gate[f]) * up[f]
+
+
+@kernel(parallel=True)
 def _gate(hidden, gate, up, activation):
-    """hidden = activation(gate) · up.   all (n, F)"""
-    for n in range(gate.shape[0]):
-        if activation == SILU:
-            for f in range(gate.shape[1]):
-                hidden[n, f] = silu_value(gate[n, f]) * up[n, f]
-        else:
-            for f in range(gate.shape[1]):
-                hidden[n, f] = gelu_value(gate[n, f]) * up[n, f]
+    """The same for rows (N, F)"""
+    for n in prange(gate.shape[0]):
+        _gate_row(hidden[n], gate[n], up[n], activation)
 
 
 @kernel
@@ -52,16 +67,17 @@ def _gate_backward(hidden, dgate, dup, gate, up, activation):
 @blas_kernel
 def _gated_feed_forward(blas, y, gate, up, x, w_gate, b_gate, w_up, b_up, w_down, b_down, activation):
     N, F = gate.shape
-    tasks = blocks(N, ROWS)
+    tasks = row_blocks(N)
     for task in prange(tasks):
         n0, n1 = task * N // tasks, (task + 1) * N // tasks
         hidden = np.empty((n1 - n0, F), gate.dtype)
-        gemm(blas, gate[n0:n1], x[n0:n1], w_gate, False, True, False)
+        times_transposed(blas, gate, x, w_gate, n0, n1, 0, F)
         add_bias(gate, b_gate, n0, n1, 0, F)
-        gemm(blas, up[n0:n1], x[n0:n1], w_up, False, True, False)
+        times_transposed(blas, up, x, w_up, n0, n1, 0, F)
         add_bias(up, b_up, n0, n1, 0, F)
-        _gate(hidden, gate[n0:n1], up[n0:n1], activation)
-        gemm(blas, y[n0:n1], hidden, w_down, False, True, False)
+        for n in range(n0, n1):
+            _gate_row(hidden[n - n0], gate[n], up[n], activation)
+        times_transposed(blas, y[n0:n1], hidden, w_down, 0, n1 - n0, 0, y.shape[1])
         add_bias(y, b_down, n0, n1, 0, y.shape[1])
 
 
@@ -72,7 +88,7 @@ def _gated_feed_forward_backward(
 ):  # fmt: skip
     """db_gate, db_up (blocks of rows, F), db_down (blocks of rows, E): the bias gradients of each block, or nothing"""
     N = dy.shape[0]
-    tasks = blocks(N, ROWS)
+    tasks = row_blocks(N)
     for task in prange(tasks):
         n0, n1 = task * N // tasks, (task + 1) * N // tasks
         gemm(blas, dup[n0:n1], dy[n0:n1], w_down, False, False, False)
@@ -85,7 +101,7 @@ def _gated_feed_forward_backward(
             add_rows(db_up[task], dup, n0, n1)
         if db_down.size:
             add_rows(db_down[task], dy, n0, n1)
-    wide, narrow = blocks(dw_gate.shape[0], WEIGHT_ROWS), blocks(dw_down.shape[0], WEIGHT_ROWS)
+    wide, narrow = weight_blocks(dw_gate.shape[0]), weight_blocks(dw_down.shape[0])
     for task in prange(2 * wide + narrow):
         if task < wide:
             weight_block(blas, dw_gate, dgate, x, task, wide)
@@ -102,7 +118,7 @@ def gated_feed_forward(x, w_gate, b_gate, w_up, b_up, w_down, b_down, activation
     → y (N, E), gate (N, F), up (N, F), which backward needs"""
     x, w_gate, w_up, w_down = (contiguous(a) for a in (x, w_gate, w_up, w_down))
     b_gate, b_up, b_down = (np.empty(0, x.dtype) if b is None else contiguous(b) for b in (b_gate, b_up, b_down))
-    if len(x) <= FEW:
+    if len(x) <= ENOUGH:
         gate, up = product(x, w_gate, b_gate), product(x, w_up, b_up)
         hidden = np.empty_like(gate)
         _gate(hidden, gate, up, CODES[activation])
@@ -119,7 +135,7 @@ def gated_feed_forward_backward(dy, x, w_gate, w_up, w_down, gate, up, activatio
     dy, x, w_gate, w_up, w_down, gate, up = (contiguous(a) for a in (dy, x, w_gate, w_up, w_down, gate, up))
     dx, dw_gate, dw_up, dw_down = (np.empty_like(a) for a in (x, w_gate, w_up, w_down))
     dgate, dup, hidden = (np.empty_like(gate) for _ in range(3))
-    tasks = -(-len(dy) // ROWS)
+    tasks = row_blocks(len(dy))
     wanted = (with_b_gate, len(w_gate)), (with_b_up, len(w_up)), (with_b_down, len(w_down))
     sums = db_gate, db_up, db_down = [np.empty((tasks if wish else 0, width), dy.dtype) for wish, width in wanted]
     _gated_feed_forward_backward(

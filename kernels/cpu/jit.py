@@ -29,6 +29,7 @@ import numba  # noqa: E402
 from numba.core import event  # noqa: E402
 
 from kernels.cpu.kept import sealed_files  # noqa: E402
+from kernels.cpu.self_contained import KernelCompiler  # noqa: E402
 from kernels.cpu.threads import threaded  # noqa: E402
 from kernels.cpu.workspace import keep_freed_memory  # noqa: E402
 from kernels.disk_cache import say_once  # noqa: E402
@@ -53,7 +54,7 @@ def kernel(function=None, *, parallel=False, flags=FLAGS, inline=False):
 
 
 def _compiled(function, options):
-    options = {**options, "error_model": "numpy", "nogil": True}  # numpy: 1/0 is inf
+    options = {**options, "error_model": "numpy", "nogil": True, "pipeline_class": KernelCompiler}  # numpy: 1/0 is inf
     try:
         return _outdated_with_the_tier(numba.njit(cache=True, **options)(function))
     except RuntimeError:  # Numba found no folder that it may write to

@@ -6,6 +6,7 @@ kernel is compiled anew, and the reason is said once. These are Numba's internal
 own cache is used as it is.
 """
 
+import itertools
 import os
 import pickle
 from pathlib import Path
@@ -15,7 +16,7 @@ from numba.core.caching import IndexDataCacheFile
 from kernels.disk_cache import put, say_damaged, say_once, seal, unsealed, why_not_private
 
 SOURCES = Path(__file__).parents[1]  # whoever can write here can change the program itself
-NEEDED = ("_load_index", "_save_index", "_load_data", "_save_data", "_data_path", "_dump")
+NEEDED = ("_load_index", "_save_index", "_data_name", "_data_path", "_dump", "load", "save")
 
 
 def sealed_files(files):
@@ -40,14 +41,26 @@ class SealedFiles(IndexDataCacheFile):
     def _save_index(self, overloads):
         self._write(self._index_path, pickle.dumps((self._version, self._dump((self._source_stamp, overloads)))))
 
-    def _load_data(self, name):
-        contents = self._read(self._data_path(name))
+    def load(self, key):
+        name = self._load_index().get(key)
+        contents = None if name is None else self._read(self._data_path(name))
         if contents is None:
-            raise FileNotFoundError(name)  # Numba then compiles
-        return pickle.loads(contents)
+            return None  # Numba then compiles
+        version, of_what, data = pickle.loads(contents)
+        if version != self._version or pickle.loads(of_what) != (self._source_stamp, key):
+            return None
+        return pickle.loads(data)
 
-    def _save_data(self, name, data):
-        self._write(self._data_path(name), self._dump(data))
+    def save(self, key, data):
+        """The index and the code are two files, and a process may end between them: the index could then name machine
+        code of former sources. So the code says itself what it was made from."""
+        overloads = self._load_index()
+        taken = set(overloads.values())
+        free = (name for number in itertools.count(1) if (name := self._data_name(number)) not in taken)
+        name = overloads.get(key) or next(free)
+        contents = pickle.dumps((self._version, self._dump((self._source_stamp, key)), self._dump(data)))
+        self._write(self._data_path(name), contents)
+        self._save_index(overloads | {key: name})
 
     def _is_private(self) -> bool:
         if not os.path.isdir(self._cache_path):
@@ -62,7 +75,7 @@ class SealedFiles(IndexDataCacheFile):
             return None
         try:
             contents = unsealed(Path(path).read_bytes())
-        except FileNotFoundError:
+        except OSError:  # not there, or not to be read: the kernel is compiled
             return None
         if contents is None:
             say_damaged(Path(path))

@@ -2,21 +2,28 @@
 
 Reads x and W once a block of the other, writes y once; 2 N C F flops. Backward is two such products: dx in blocks of
 rows, whose owner also sums them for the bias while they are in the cache; dW in blocks of its rows.
-A few rows only (a model that generates word by word) are bound by reading W: dot products then, one sweep over W.
+Blocks are of some rows and all columns, unless that makes too few of them for the cores. Few rows are not worth what
+BLAS does before it multiplies: `kernels/cpu/few_rows.py` has them, in one sweep over W.
 """
 
 import numpy as np
 from numba import prange
+from numba.extending import register_jitable
 
 from kernels.cpu.blas import blas_kernel, blocks, gemm
+from kernels.cpu.few_rows import COLUMNS as TILE
+from kernels.cpu.few_rows import few_rows, is_few
 from kernels.cpu.jit import contiguous, kernel
 from kernels.cpu.sums import ROWS as SUMMED_ROWS
 from kernels.cpu.sums import joined, row_tasks
+from kernels.cpu.threads import finished_before_forks
 
 # a block of the result: large enough for BLAS, small enough for the cache and for the sum that is the bias's gradient
 ROWS, COLUMNS = SUMMED_ROWS, 1024
+ENOUGH = 3 * ROWS  # rows: beyond these there are four blocks, which keep the cores busy without cutting columns
+LOW, NARROW = 64, 96  # rows and columns that a block keeps when it is cut for the sake of more blocks
 WEIGHT_ROWS = 128  # of dW, whose products are long sums
-FEW = 4  # rows for which packing W costs more than it saves
+STRIPS = 64  # blocks of columns for few rows, at most; and each has 8 tiles or more
 
 
 @kernel(parallel=True)
@@ -46,25 +53,70 @@ def add_bias(y, bias, n0, n1, f0, f1):
                 y[n, f] += bias[f]
 
 
+@register_jitable
+def too_few(tasks):
+    """Fewer than four, or an odd number of not many, would leave one of two cores without work."""
+    return tasks < 4 or tasks == 5 or tasks == 7
+
+
+@register_jitable
+def grid(rows, columns):
+    """Into how many blocks a result is cut, down and across."""
+    down, across = blocks(rows, ROWS), blocks(columns, COLUMNS)
+    while too_few(down * across) and columns >= 2 * across * NARROW:
+        across *= 2
+    while too_few(down * across) and rows >= 2 * down * LOW:
+        down *= 2
+    return down, across
+
+
+@register_jitable
+def row_blocks(rows):
+    """Into how many blocks rows are cut where a block has all columns."""
+    return grid(rows, 1)[0]
+
+
+@kernel
+def times_transposed(blas, y, x, weight, n0, n1, f0, f1):
+    """One block of y = x Wᵀ.   y (N, F); x (N, C); weight (F, C)"""
+    if is_few(n1 - n0, x.shape[1]):
+        few_rows(y[n0:n1], x[n0:n1], weight, f0, f1)
+    else:
+        gemm(blas, y[n0:n1, f0:f1], x[n0:n1], weight[f0:f1], False, True, False)
+
+
 @blas_kernel
 def _linear(blas, y, x, weight, bias):
     N, F = y.shape
-    down, across = blocks(N, ROWS), blocks(F, COLUMNS)
+    down, across = grid(N, F)
     for task in prange(down * across):
         i, j = task // across, task % across
         n0, n1, f0, f1 = i * N // down, (i + 1) * N // down, j * F // across, (j + 1) * F // across
-        gemm(blas, y[n0:n1, f0:f1], x[n0:n1], weight[f0:f1], False, True, False)
+        times_transposed(blas, y, x, weight, n0, n1, f0, f1)
         add_bias(y, bias, n0, n1, f0, f1)
+
+
+@kernel
+def strips(columns):
+    """Into how many blocks the columns are cut where rows are few."""
+    return max(1, min(STRIPS, columns // (8 * TILE)))
+
+
+@kernel
+def strip(task, tasks, columns):
+    """Where one of these blocks begins and ends: whole tiles, but for the last one."""
+    tiles = blocks(columns, TILE)
+    return task * tiles // tasks * TILE, min(columns, (task + 1) * tiles // tasks * TILE)
 
 
 @kernel(parallel=True)
 def _linear_few(y, x, weight, bias):
-    for f in prange(y.shape[1]):
-        for n in range(y.shape[0]):
-            total = y.dtype.type(0)
-            for c in range(x.shape[1]):
-                total += x[n, c] * weight[f, c]
-            y[n, f] = total + bias[f] if bias.size else total
+    N, F = y.shape
+    tasks = strips(F)
+    for task in prange(tasks):
+        f0, f1 = strip(task, tasks, F)
+        few_rows(y, x, weight, f0, f1)
+        add_bias(y, bias, 0, N, f0, f1)
 
 
 @kernel
@@ -78,6 +130,13 @@ def add_rows(total, x, n0, n1):
 
 
 @kernel
+def weight_blocks(rows):
+    """Into how many blocks the rows of dW are cut."""
+    tasks = blocks(rows, WEIGHT_ROWS)
+    return tasks + 1 if too_few(tasks) and rows >= 2 * LOW else tasks
+
+
+@kernel
 def weight_block(blas, dweight, dy, x, task, tasks):
     """One block of rows of dW = dyᵀ x."""
     f0, f1 = task * len(dweight) // tasks, (task + 1) * len(dweight) // tasks
@@ -88,14 +147,14 @@ def weight_block(blas, dweight, dy, x, task, tasks):
 def _linear_backward(blas, dx, dweight, sums, dy, x, weight):
     """sums (blocks of rows, F): the bias gradient of each block, or nothing"""
     N, C = dx.shape
-    down, across = blocks(N, ROWS), blocks(C, COLUMNS)
+    down, across = grid(N, C)
     for task in prange(down * across):
         i, j = task // across, task % across
         n0, n1, c0, c1 = i * N // down, (i + 1) * N // down, j * C // across, (j + 1) * C // across
         gemm(blas, dx[n0:n1, c0:c1], dy[n0:n1], weight[:, c0:c1], False, False, False)
         if j == 0 and sums.size:
             add_rows(sums[i], dy, n0, n1)  # these rows are in the cache now
-    tasks = blocks(dweight.shape[0], WEIGHT_ROWS)
+    tasks = weight_blocks(dweight.shape[0])
     for task in prange(tasks):
         weight_block(blas, dweight, dy, x, task, tasks)
 
@@ -103,7 +162,7 @@ def _linear_backward(blas, dx, dweight, sums, dy, x, weight):
 def product(x, weight, bias):
     """x Wᵀ + b on contiguous arrays; an empty bias is none."""
     y = np.empty((len(x), len(weight)), x.dtype)
-    _linear_few(y, x, weight, bias) if len(x) <= FEW else _linear(y, x, weight, bias)
+    _linear_few(y, x, weight, bias) if is_few(*x.shape) else _linear(y, x, weight, bias)
     return y
 
 
@@ -117,11 +176,12 @@ def linear_backward(dy, x, weight, with_bias):
     """dx = dy W;  dW = dyᵀ x;  db = Σ_n dy[n].   dy (N, F) → dx (N, C), dweight (F, C), dbias (F) or None"""
     dy, x, weight = contiguous(dy), contiguous(x), contiguous(weight)
     dx, dweight = np.empty_like(x), np.empty_like(weight)
-    sums = np.empty((-(-len(dy) // ROWS) if with_bias else 0, dy.shape[1]), dy.dtype)
+    sums = np.empty((grid(*x.shape)[0] if with_bias else 0, dy.shape[1]), dy.dtype)
     _linear_backward(dx, dweight, sums, dy, x, weight)
     return dx, dweight, joined(sums) if with_bias else None
 
 
+@finished_before_forks
 def matmul(a, b):
     """c = a b over the last two axes; the leading ones are broadcast.   a (..., n, k); b (..., k, m)
 

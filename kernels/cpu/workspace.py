@@ -67,6 +67,11 @@ def recycled(shape, dtype):
         return _large[-1]
 
 
+def kept():
+    """The arrays that this thread and the list hold at present."""
+    return [*_kept.__dict__.values(), *_large]
+
+
 def _held(arrays, i):
     return sys.getrefcount(arrays[i])
 

@@ -8,7 +8,10 @@ from pathlib import Path
 FOLDER = Path(__file__).parents[1] / "gpu"  # where the engine's own kernel files lie
 KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(([^)]*)\)')
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
-POINTERS = {"real": None, "long long": "int64", "unsigned int": "uint32", "unsigned long long": "uint64"}
+POINTERS = {
+    "real": None, "long long": "int64", "unsigned int": "uint32", "unsigned long long": "uint64",
+    "unsigned char": "uint8",
+}  # fmt: skip
 SCALARS = ("long long", "int", "unsigned int", "unsigned long long", "real")
 
 

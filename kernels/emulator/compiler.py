@@ -15,12 +15,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from kernels.disk_cache import is_sealed, put, seal, unsealed, why_not_private
+from kernels.emulator.unwritten import FLAG, filled_with_nan
+from kernels.errors import BackendError
 
 FOLDER = Path(__file__).parent
 COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")  # off: a result must not depend on the CPU
@@ -66,16 +69,21 @@ MODES = {
     ),
 }
 SANITIZER = {"thread": "-fsanitize=thread", "address": "-fsanitize=address,undefined"}
+NAN = "unwritten locals are NaN"  # part of a library's digest
 SEALED = "sealed"  # part of a name, so that files from before there was a digest at their end are not taken for damaged
 INSTALL = "install g++ (Debian, Ubuntu: apt install g++), or set CXX to a C++17 compiler"
 
 
-class CompilerError(RuntimeError):
+class CompilerError(BackendError):
     """The compiler is missing, or refused a kernel file."""
 
 
 def command() -> list[str]:
-    return shlex.split(os.environ.get("CXX", "")) or ["g++"]
+    chosen = os.environ.get("CXX", "")
+    try:
+        return shlex.split(chosen) or ["g++"]
+    except ValueError as error:  # a quotation without its end
+        raise CompilerError(f"CXX={chosen!r} in the environment is no command ({error}); {INSTALL}") from None
 
 
 @cache
@@ -130,10 +138,10 @@ def reason_against() -> str | None:
     """Why kernels cannot be compiled here. Tries once per compiler and machine, and remembers a success on disk."""
     if not sys.platform.startswith("linux"):
         return f"the emulator needs Linux, this is {sys.platform}"
-    program = shutil.which(command()[0])
-    if program is None:
-        return f"there is no compiler {command()[0]!r}; {INSTALL}"
     try:
+        program = shutil.which(command()[0])
+        if program is None:
+            return f"there is no compiler {command()[0]!r}; {INSTALL}"
         known = cache_folder() / f"works-{_digest(*_identity())}"
         if known.exists():
             return None
@@ -154,17 +162,16 @@ def _check_compiler(program: str) -> None:
 
 @cache
 def _fill_locals() -> tuple[str, ...]:
-    """The flag that fills local variables with a pattern, so that one which is read before it was written shows; where
-    the compiler has it (GCC 12, Clang 8). The answer is remembered on disk."""
-    flag = "-ftrivial-auto-var-init=pattern"
+    """The flag that fills local variables with a pattern, where the compiler has it; see unwritten.py. The answer is
+    remembered on disk."""
     known = cache_folder() / f"locals-{_digest(*_identity())}"
     if not _kept(known):
-        tried = subprocess.run([*command(), "-Werror", flag, "-fsyntax-only", "-xc++", os.devnull], capture_output=True)
+        tried = subprocess.run([*command(), "-Werror", FLAG, "-fsyntax-only", "-xc++", os.devnull], capture_output=True)
         temporary = f"{known}.{os.getpid()}.tmp"
         with open(temporary, "wb") as file:
             file.write(seal(b"yes" if tried.returncode == 0 else b"no"))
         put(temporary, known)
-    return (flag,) if unsealed(known.read_bytes()) == b"yes" else ()
+    return (FLAG,) if unsealed(known.read_bytes()) == b"yes" else ()
 
 
 @cache
@@ -211,15 +218,22 @@ def kernel_library(name: str, text: str, kernels: tuple[str, ...], options: tupl
     flags = (*COMMON, *_fill_locals(), *build.kernel_flags, *(f"-D{key}={value}" for key, value in options))
     link = ("-shared", SANITIZER[mode]) if build.program else ("-shared", str(beside))
     text = wrapped(text, kernels)
-    target = cache_folder() / f"{name}-{mode}-{_digest(SEALED, text, str(beside), *_identity(), *flags, *link)}.so"
+    made_from = (SEALED, NAN, text, str(beside), *_identity(), *flags, *link)
+    target = cache_folder() / f"{name}-{mode}-{_digest(*made_from)}.so"
     if _kept(target):
         return target
     with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
-        source, compiled = Path(folder) / f"{name}.cpp", str(Path(folder) / f"{name}.o")
+        source = Path(folder) / f"{name}.cpp"
+        assembly, compiled = str(source.with_suffix(".s")), str(source.with_suffix(".o"))
         source.write_text(text, encoding="utf-8")
+
+        def fill() -> None:
+            Path(assembly).write_text(filled_with_nan(Path(assembly).read_text(encoding="utf-8")), encoding="utf-8")
+
         label = ", ".join((name, mode, *(f"{key}={value}" for key, value in options)))
-        step = [*command(), *flags, f"-I{FOLDER}", "-c", str(source), "-o", compiled]
-        return _made(target, label, step, [*command(), compiled, *link])
+        compile = [*command(), *flags, f"-I{FOLDER}", "-S", str(source), "-o", assembly]
+        assemble = [*command(), "-c", assembly, "-o", compiled]
+        return _made(target, label, compile, fill, assemble, [*command(), compiled, *link])
 
 
 def wrapped(text: str, kernels: tuple[str, ...]) -> str:
@@ -228,15 +242,18 @@ def wrapped(text: str, kernels: tuple[str, ...]) -> str:
     return f'#include "cuda.h"\n{text}\n{entry_points}\n'
 
 
-def _made(target: Path, label: str, *commands: list[str]) -> Path:
-    """Runs the commands, the last of which writes the target. Other processes see either nothing or all of it."""
+def _made(target: Path, label: str, *steps: list[str] | Callable[[], None]) -> Path:
+    """Takes the steps (commands, or functions of ours), the last of which writes the target. Other processes see either
+    nothing or all of it."""
     _notice.begin(label)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".part-")
     os.close(handle)
     try:
-        for step in commands[:-1]:
-            _run(step, label)
-        _run([*commands[-1], "-o", temporary], label)
+        *before, last = steps
+        assert not callable(last)
+        for step in before:
+            step() if callable(step) else _run(step, label)
+        _run([*last, "-o", temporary], label)
         contents = Path(temporary).read_bytes()
         with open(temporary, "wb") as file:  # as it was, with its rights; programs and libraries may have a tail
             file.write(seal(contents))

@@ -15,15 +15,10 @@ from kernels.cuda.source import kernels_in, text_of
 from kernels.emulator import compiler
 
 ONE_AT_A_TIME = threading.RLock()  # the runtime has one set of fibers
-
-
-def _forked() -> None:
-    global ONE_AT_A_TIME
-    ONE_AT_A_TIME = threading.RLock()  # another thread of the parent may have held it
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+if hasattr(os, "register_at_fork"):  # a fork waits for the launch of another thread, which the child would not have
+    os.register_at_fork(
+        before=ONE_AT_A_TIME.acquire, after_in_parent=ONE_AT_A_TIME.release, after_in_child=ONE_AT_A_TIME.release
+    )
 
 
 class EmulatorError(RuntimeError):

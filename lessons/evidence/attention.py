@@ -168,5 +168,5 @@ def root_panels(widths, keys):
             [entropy for entropy, _ in entropies(widths, keys, **options)],
             np.sort(weights(q, k, **options)[0])[::-1],
         )
-        for label, options in (("without the root", {"scale": 1.0}), (r"divided by $\sqrt{d}$", {}))
+        for label, options in (("without the root", {"scale": 1.0}), (r"divided by $\sqrt{D}$", {}))
     }

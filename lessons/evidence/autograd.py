@@ -9,6 +9,7 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Function, GradcheckError, Tensor, gradcheck, tape
+from minitransformer.app.tables import table
 from minitransformer.config import Config
 from minitransformer.layers import EncoderLayer
 from minitransformer.module import Init
@@ -174,3 +175,13 @@ def cost_of_layer(width, heads, length):
     layer = EncoderLayer(Config(d_model=width, n_heads=heads, d_ff=4 * width), init=Init(0, "float64"))
     x = Tensor(np.random.default_rng(0).standard_normal((1, length, width)), requires_grad=True)
     return layer.num_parameters(), *counted(layer(x))
+
+
+def ratios_of_layers():
+    """Small and large layers: parameters → operations backward over forward; and the same as a table."""
+    ratios, rows = {}, []
+    for width, heads, length in [(4, 1, 5), (16, 2, 16), (64, 4, 64), (256, 8, 16), (512, 8, 8), (8, 2, 512)]:
+        parameters, forward, backward = cost_of_layer(width, heads, length)
+        ratios[parameters] = backward / forward
+        rows.append((f"{parameters:,}", length, f"{ratios[parameters]:.2f} times forward"))
+    return ratios, table(("parameters", "positions", "backward"), rows, right=range(3))

@@ -78,8 +78,7 @@ def attention_layer(n, d):
 
 def kernels_run(output):
     """[(kernel, its operations)], for every call on the tape, in order."""
-    calls = [call for node in tape.functions(output) for call in node.kernels.calls[: node.forward_calls]]
-    return [(name, CONTRACT[name].cost(*arguments).flops) for name, arguments in calls]
+    return [(name, CONTRACT[name].cost(*arguments).flops) for name, arguments in tape.calls(output)]
 
 
 def pairs_and_matrices(output):

@@ -19,7 +19,8 @@ import autograd.functional as F
 from autograd import Tensor, no_grad, tape
 from kernels.contract import CONTRACT
 from lessons.harness.stopwatch import one_core, shortest
-from minitransformer.layers import Embedding, Linear, MultiheadAttention
+from minitransformer.config import Config
+from minitransformer.layers import Embedding, EncoderLayer, Linear, MultiheadAttention
 from minitransformer.module import Init, Module
 from minitransformer.optim import Adam
 
@@ -29,19 +30,18 @@ from minitransformer.optim import Adam
 def work(result):
     """Operations on the tape, apart for each kernel."""
     flops = {}
-    for node in tape.functions(result):
-        for name, arguments in node.kernels.calls[: node.forward_calls]:
-            flops[name] = flops.get(name, 0) + CONTRACT[name].cost(*arguments).flops
+    for name, arguments in tape.calls(result):
+        flops[name] = flops.get(name, 0) + CONTRACT[name].cost(*arguments).flops
     return flops
 
 
-def layer_and_input(d, heads, n, dtype="float64"):
-    x = np.random.default_rng(0).standard_normal((1, n, d)).astype(dtype)
-    return MultiheadAttention(d, heads, init=Init(0, dtype)), Tensor(x, requires_grad=True)
+def layer_and_input(C, heads, T, dtype="float64"):
+    x = np.random.default_rng(0).standard_normal((1, T, C)).astype(dtype)
+    return MultiheadAttention(C, heads, init=Init(0, dtype)), Tensor(x, requires_grad=True)
 
 
 def weights_of(layer, x):
-    """Who looks where, in each head.   → (1, H, n, n)"""
+    """Who looks where, in each head.   → (1, H, T, T)"""
     q, k, _ = layer._project(x, 0, 3)
     return F.softmax(q @ k.swapaxes(2, 3) * q.shape[-1] ** -0.5)
 
@@ -53,21 +53,21 @@ def written_out(layer, x):
     return layer.out_proj((p @ v).transpose(0, 2, 1, 3).reshape(x.shape))
 
 
-def compared(cases, n):
-    """For every (d, h): operations of the fused layer and of the one written out; and by how much their results differ
+def compared(cases, T):
+    """For every (C, H): operations of the fused layer and of the one written out; and by how much their results differ
     at most, as a share of the largest value."""
     fused, apart, worst = {}, {}, 0.0
-    for d, h in cases:
-        layer, x = layer_and_input(d, h, n)
+    for C, H in cases:
+        layer, x = layer_and_input(C, H, T)
         y, z = layer(x), written_out(layer, x)
-        fused[d, h], apart[d, h] = work(y), work(z)
+        fused[C, H], apart[C, H] = work(y), work(z)
         worst = max(worst, np.abs(y.numpy() - z.numpy()).max() / np.abs(z.numpy()).max())
     return fused, apart, worst
 
 
-def counts_and_times(n, d, heads):
+def counts_and_times(T, C, heads):
     """Operations of each kernel, and milliseconds of the fused layer on one core, for every number of heads."""
-    layers = [layer_and_input(d, h, n, "float32") for h in heads]
+    layers = [layer_and_input(C, H, T, "float32") for H in heads]
     with one_core(), no_grad():
         times = [1e3 * shortest(lambda layer=layer, x=x: layer(x)) for layer, x in layers]
     return [work(written_out(*each)) for each in layers], times
@@ -179,3 +179,33 @@ def on_the_segment(model, question=0):
     with no_grad():
         scores = model(rows).numpy()[:, question]
     return CASES @ p[[a, b]] / (p[a] + p[b]), scores[..., 1] - scores[..., 0]
+
+
+# A whole layer
+
+
+def layers(depth):
+    """So many untrained layers of width 32, with four heads and a feed-forward part of width 64."""
+    config, init = Config(vocab_size=1, d_model=32, n_heads=4, n_layers=depth, d_ff=64), Init(0, "float64")
+    return [EncoderLayer(config, init=init) for _ in range(depth)]
+
+
+def ten_words():
+    return Tensor(np.random.default_rng(0).standard_normal((1, 10, 32)))
+
+
+def with_and_without_sums(depth):
+    """For a stack of whole layers, with their sums and without: the size of the slope at the words, when one of size 1
+    starts at the output; and how far the words differ at the end (standard deviation over them, mean of all entries).
+    → slope with sums, slope without, difference with, difference without, as text"""
+    upstream = np.random.default_rng(1).standard_normal((1, 10, 32))
+    slopes, differences = [], []
+    for keep in (1.0, 0.0):  # of what goes around a step
+        x = y = Tensor(ten_words().numpy(), requires_grad=True)
+        for layer in layers(depth):
+            y = layer.norm1(y * keep + layer.self_attn(y))
+            y = layer.norm2(y * keep + layer.linear2(F.relu(layer.linear1(y))))
+        y.backward(upstream / np.linalg.norm(upstream))
+        slopes.append(f"{np.linalg.norm(x.grad.numpy()):.2f}")
+        differences.append(f"{y.numpy()[0].std(axis=0).mean():.2f}")
+    return *slopes, *differences

@@ -123,10 +123,9 @@ def bytes_of(cost: Cost) -> int:
 
 def price_list(result: Tensor) -> Iterator[tuple[str, int, int]]:
     """Name, operations and bytes of every kernel call that led to a result."""
-    for node in tape.functions(result):
-        for name, arguments in node.kernels.calls[: node.forward_calls]:
-            cost = CONTRACT[name].cost(*arguments)
-            yield name, cost.flops, bytes_of(cost)
+    for name, arguments in tape.calls(result):
+        cost = CONTRACT[name].cost(*arguments)
+        yield name, cost.flops, bytes_of(cost)
 
 
 def counts(attention: Callable, T: int, D: int) -> tuple[int, int]:

@@ -92,6 +92,8 @@ def off_on_steep_scores() -> tuple[dict[str, float], float]:
 
 # the memory of attention
 
+SLOW = 0.5  # seconds: what takes longer is timed once
+
 
 def drawn(T: int, D: int = 64, count: int = 3) -> list[np.ndarray]:
     return [np.random.default_rng(n).standard_normal((1, 1, T, D), dtype=np.float32) for n in range(count)]
@@ -127,16 +129,27 @@ def room_for_tiles(T: int) -> int:
     return numba.get_num_threads() * 4 * (2 * BLOCK**2 + T) + PYTHON
 
 
-def ladder(tiled_attention: Callable, T: int = 1024, D: int = 64) -> str:
-    """The same attention three times, each less naive than the one before: time and memory, to look at."""
+def ladder(tiled_attention: Callable, T: int = 4096, D: int = 64, rounds: int = 5) -> str:
+    """The same attention three times, each less naive than the one before: time and memory, to look at, and one
+    sentence that reads the times. They are taken in turns, so that a busy moment hits no version alone."""
     one_head = [x[0, 0] for x in drawn(T, D)]
     steps = {
         "step by step, NumPy": forward(NAIVE, T, D),
         "in tiles, NumPy": lambda: tiled_attention(*one_head, D**-0.5),
         "in tiles, compiled": forward(TILED, T, D),
     }
-    rows = [(name, f"{shortest(f) * 1e3:.1f} ms", f"{peak_bytes(f) / 1e6:.2f} MB") for name, f in steps.items()]
-    return table((f"forward, T = {T:,}, D = {D}", "time", "arrays"), rows, right=(1, 2))
+    times = dict.fromkeys(steps, math.inf)
+    for _ in range(rounds):
+        for name, work in steps.items():
+            if times[name] == math.inf or times[name] < SLOW:  # always in the first round, and again while it is quick
+                times[name] = min(times[name], shortest(work, 1))
+    rows = [
+        (name, f"{seconds * 1e3:.0f} ms", f"{peak_bytes(f) / 1e6:.2f} MB")
+        for (name, f), seconds in zip(steps.items(), times.values(), strict=True)
+    ]
+    faster = times["step by step, NumPy"] / times["in tiles, compiled"]
+    said = f"compiled tiles are {faster:.1f} times as fast as step by step" if faster > 1.1 else "no time is saved"
+    return table((f"forward, T = {T:,}, D = {D}", "time", "arrays"), rows, right=(1, 2)) + f"\nIn this run {said}."
 
 
 # the head: C numbers a position, V words

@@ -170,7 +170,7 @@ SENTENCES, LENGTH, PAPER_WORDS = 4, 32, 25_000  # of a small step; words on eith
 
 def operations_of(loss):
     """Those of the matrix products and attentions, forward and backward: all but a few hundredths of the work."""
-    calls = [call for node in tape.functions(loss) for call in node.kernels.calls]
+    calls = tape.calls(loss, backward=True)
     heavy = ("linear", "feed_forward", "attention")
     return sum(CONTRACT[name].cost(*arguments).flops for name, arguments in calls if name.startswith(heavy))
 

@@ -110,6 +110,17 @@ def twins(rounds=8):
     return ids, np.where(ids == A, B, np.where(ids == B, A, ids)), labels
 
 
+def some_twins():
+    """Two test sentences and their twins, with the right answers, to read."""
+    ids, exchanged, labels = twins(rounds=1)
+    words = {A: "a", B: "b", MARKER: "|"} | dict(enumerate(("one", "two", "red", "sky")))
+    lines = []
+    for place in (9, 22):
+        for row, label in ((ids[place], labels[place]), (exchanged[place], 1 - labels[place])):
+            lines.append(f"{' '.join(f'{words[i]:3}' for i in row.tolist())}   {'ba'[label]} came first")
+    return "\n".join(lines)
+
+
 def answers(model, ids):
     """Scores for "a first" and "b first" (n, 2), a Tensor; read at a marker at either end."""
     return model(ids, np.zeros_like(ids))[1] if isinstance(model, Bert) else model(ids)
@@ -152,6 +163,14 @@ def parameters_by_formula(V, C, L, F):
     """Of a language model: words, layers, head, and no term for positions."""
     layer = 3 * C * C + 3 * C + C * C + C + (C * F + F) + (F * C + C) + 4 * C
     return V * C + L * layer + C * V + V
+
+
+def sizes_of_words_and_waves(model):
+    """Root mean squares of what is added, in words."""
+    word, C = model.base.embedding.weight.numpy(), model.config.d_model
+    wave = positions.positional_encoding(512, C)
+    sizes = [np.sqrt((x**2).mean()) for x in (word, word * math.sqrt(C), wave)]
+    return "size of an entry: of a new word {:.2f}, times √C {:.2f}; of a wave {:.2f}".format(*sizes)
 
 
 def sum_or_beside(C):

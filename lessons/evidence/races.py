@@ -1,6 +1,7 @@
 """What lesson 10 measures: a small CUDA kernel in the emulator, in many orders of its threads, plainly and under watch;
 and how many lines of memory a kernel asks for."""
 
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 import kernels
 from kernels import Dropout, Mask, emulator
 from kernels.cuda import launcher
+from minitransformer.app.tables import table
 
 # three kernels in which threads touch memory in some way that is worth a look
 LINES = """#include "common.cuh"
@@ -105,3 +107,18 @@ def attention_reads_no_line_in_vain() -> tuple[bool, str]:
     counted = watched_attention().launches[0]
     text = f"{counted.load_lines} lines read, {counted.load_lines_ideal} needed for the bytes"
     return counted.load_lines == counted.load_lines_ideal, f"the engine's attention, no fault found: {text}"
+
+
+def lines_of_attention() -> str:
+    """What the watch counted in the engine's attention: lines of memory asked for, and lines that its bytes need."""
+    counted = watched_attention().launches[0]
+    rows = [
+        ("reads", counted.load_lines, counted.load_lines_ideal),
+        ("writes", counted.store_lines, counted.store_lines_ideal),
+    ]
+    return table(("the engine's attention", "lines of memory", "needed for the bytes"), rows, right=(1, 2))
+
+
+def wrapped(message: object) -> str:
+    """A long message in lines that a page can hold."""
+    return "\n    ".join(textwrap.wrap(str(message), 110, break_long_words=False, break_on_hyphens=False))

@@ -18,10 +18,10 @@ from minitransformer.optim import Adam
 
 WORDS, LENGTH = 4, 8  # of the noise
 SENTENCES = {  # a source and a target; the longer ones for --full
-    False: (["the", "dog", "lost", "its", "red", "ball", "."], ["der", "Hund", "verlor", "den", "Ball", "."]),
+    False: (["the", "dog", "lost", "its", "red", "ball", "."], ["le", "chien", "perdit", "son", "ballon", "."]),
     True: (
         ["the", "dog", "lost", "its", "red", "ball", "in", "the", "old", "park", "."],
-        ["der", "Hund", "verlor", "den", "Ball", "im", "alten", "Park", "."],
+        ["le", "chien", "perdit", "son", "ballon", "dans", "le", "parc", "."],
     ),
 }
 SLACK = 64 * np.finfo(float).eps  # log-probabilities of a few nats, each rounded a few times: this is ample

@@ -73,7 +73,12 @@ def stop_if(interrupted):
         raise KeyboardInterrupt
 
 
-def pretrain(documents, vocabulary=tokenizer.vocab_size, *, d_model=32, rows=32, lr=1e-2, epochs=1, seed=0):
+def batches_of(texts):
+    """32 entries at a time, in random order."""
+    return LanguageModelBatches(encoded(texts), max_len=64, rows=32, windows=True)
+
+
+def pretrain(documents, vocabulary, *, d_model=32, rows=32, lr=1e-2, epochs=1, seed=0):
     """A language model that has read these documents."""
     sizes = {"d_model": d_model, "n_heads": 4, "n_layers": 2, "d_ff": 2 * d_model, "max_len": 64, "norm_first": True}
     model = LanguageModel(vocabulary, seed=seed, **sizes)
@@ -122,6 +127,16 @@ class Swap(NamedTuple):
     numbers: int
     scores: tuple[int, int]  # that either head gives
     changed: int  # of the language model's weights, after a training step of the classifier
+
+    def checks(self):
+        """What must hold, and what was seen."""
+        text = f"{len(self.differ)} of {self.weights} weights differ (2 expected, head.weight and head.bias)"
+        yield self.differ == ["head.bias", "head.weight"], text
+        text = f"{self.unequal} of {self.numbers:,} numbers between base and head differ in any bit (0 expected)"
+        yield self.unequal == 0, text
+        wanted = tokenizer.vocab_size, 2
+        yield self.scores == wanted, f"the heads give {self.scores} scores ({wanted} expected)"
+        yield self.changed == 0, f"a step of the classifier changes {self.changed} of the language model's weights"
 
 
 def swap(model):
@@ -206,6 +221,13 @@ def operations_a_word(model, tokens):
         again = rows_at(model.base(tokens[:1, : t + 1]), np.array([t]))[:, 0]
         whole.append(tape.cost(model.head(again)).flops)
     return whole, cached
+
+
+def prices_as_expected(whole, cached):
+    yield len(set(cached)) == 1, f"with the cache each word costs the same: {cached[0]:,} operations"
+    bent = int(np.count_nonzero(np.diff(whole, 3)))
+    text = f"without it word t costs a square polynomial in t, up to {whole[-1]:,}"
+    yield bent == 0 and whole[-1] > whole[0], f"{text} ({bent} third differences are not 0)"
 
 
 # Fine-tuning
@@ -302,6 +324,15 @@ def check_ahead(trial, what, ours, theirs, least=0.0):
     ahead, half = float((ours - theirs).mean()), spread(ours - theirs)
     trial.check(ahead - half > least, f"{what}: pretrained {ours.mean():.1%}, scratch {theirs.mean():.1%}; ahead by "
                 f"{100 * ahead:.1f} ± {100 * half:.1f} points (surely above {100 * least:.0f} expected)")  # fmt: skip
+
+
+def check_above(trial, leads):
+    """Ahead in the mean of every epoch, and of every seed?   leads (seeds, epochs) → mean lead after one epoch"""
+    text = f"above in {int((leads > 0).sum())} of {leads.size} pairs of seed and epoch"
+    epochs, seeds = leads.mean(axis=0), leads.mean(axis=1)
+    trial.check(epochs.min() > 0, f"128 labels: {text}; on average ahead by {100 * epochs.min():.1f} points or more")
+    trial.check(seeds.min() > 0, f"128 labels: each of the {len(seeds)} seeds is ahead over its epochs as a whole")
+    return float(leads[:, 0].mean()), text
 
 
 def real_reviews(data):

@@ -22,6 +22,7 @@ TRACKS: Mapping[str, tuple[str, Sequence[str]]] = {
         ("attention-by-hand", "causal-mask", "padding-mask", "split-heads", "cross-attention"),
     ),
     "positions": ("how words know their place", ("position-table", "shift-matrix", "relative-score", "rotary")),
+    "counting": ("what a model costs", ("count-operations", "count-parameters")),
     "training": (
         "losses, optimizers and tasks",
         ("cross-entropy", "clip-gradients", "adam-step", "warm-up", "head-swap", "mask-words", "label-smoothing"),

@@ -124,6 +124,37 @@ from lessons.faults.positions import (
     sine_only,
     waves_unpaired,
 )
+from lessons.faults.quantised import (
+    cut_instead_of_rounded,
+    halves_exchanged,
+    head_of_its_own,
+    largest_cut_off,
+    least_forgotten,
+    memory_by_weights,
+    neighbours_scale,
+    numbers_kept_beside,
+    one_scale_a_row,
+)
+from lessons.faults.real_models import (
+    bands_upside_down,
+    eps_forgotten,
+    eps_of_pytorch,
+    eps_outside_the_root,
+    half_the_rate,
+    heads_dealt_out,
+    keys_of_another_head,
+    late_moments_fade,
+    layers_idle,
+    moments_numbered,
+    no_window,
+    places_off,
+    questions_as_keys,
+    sound_backwards,
+    sound_places_off,
+    sound_unheard,
+    words_alone,
+    words_off_by_one,
+)
 from lessons.faults.sequence_layers import (
     dilation_ignored,
     kernel_padded_with_zeros,
@@ -132,6 +163,20 @@ from lessons.faults.sequence_layers import (
     state_lost,
 )
 from lessons.faults.symptoms import REPORTED, symptoms
+from lessons.faults.tokenizers import (
+    always_the_fewest,
+    every_word_counts_once,
+    first_place_only,
+    inside_as_outside,
+    merges_from_the_left,
+    merges_last_first,
+    only_plain_bytes,
+    pieces_decoded_alone,
+    second_thoughts,
+    shortest_piece_first,
+    spaces_trimmed,
+    words_not_separated,
+)
 from lessons.faults.transfer import (
     base_forgotten,
     base_shared,

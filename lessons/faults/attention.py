@@ -8,7 +8,7 @@ from lessons.harness.engine import Engine
 
 
 def scale_off(engine: Engine) -> None:
-    """scores are not divided by the root of d"""
+    """scores are not divided by the root of D"""
 
     def change(attention):
         return lambda q, k, v, **options: attention(q, k, v, **{"scale": 1.0} | options)
@@ -17,7 +17,7 @@ def scale_off(engine: Engine) -> None:
 
 
 def scale_by_d(engine: Engine) -> None:
-    """scores are divided by d instead of its root"""
+    """scores are divided by D instead of its root"""
 
     def change(attention):
         return lambda q, k, v, **options: attention(q, k, v, **{"scale": 1 / q.shape[-1]} | options)

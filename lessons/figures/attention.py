@@ -1,4 +1,4 @@
-"""The figures of lesson 2: who looks at whom, the shapes of attention, and what the root of d does."""
+"""The figures of lesson 2: who looks at whom, the shapes of attention, and what the root of D does."""
 
 import math
 
@@ -26,14 +26,14 @@ def sentence(words, weights):
 
 
 def shapes(asking, answering, entries, q, k, v, weights, out, row):
-    """The formula as five tables. asking, answering: words of y and x; entries: names of the d entries of a vector;
-    q (n_y, d); k, v (n_x, d); weights (n_y, n_x); out (n_y, d). Row `row` of those who ask is framed."""
+    """The formula as five tables. asking, answering: words of y and x; entries: names of the D entries of a vector;
+    q (T, D); k, v (S, D); weights (T, S); out (T, D). Row `row` of those who ask is framed."""
     panels = [
-        ("queries $Q_y$\n$n_y × d$", q, asking, entries, ""),
-        ("keys $K_x^\\top$\n$d × n_x$", k.T, entries, answering, "·"),
-        ("weights\n$n_y × n_x$", weights, asking, answering, "scale,\nsoftmax\nof rows\n$\\rightarrow$"),
-        ("values $V_x$\n$n_x × d$", v, answering, entries, "·"),
-        ("attention$(y\\,|\\,x)$\n$n_y × d$", out, asking, entries, "="),
+        ("queries $Q_y$\n$T × D$", q, asking, entries, ""),
+        ("keys $K_x^\\top$\n$D × S$", k.T, entries, answering, "·"),
+        ("weights\n$T × S$", weights, asking, answering, "scale,\nsoftmax\nof rows\n$\\rightarrow$"),
+        ("values $V_x$\n$S × D$", v, answering, entries, "·"),
+        ("attention$(y\\,|\\,x)$\n$T × D$", out, asking, entries, "="),
     ]
     figure, axes = plt.subplots(1, 5, figsize=(11, 3.5), width_ratios=[matrix.shape[1] for _, matrix, *_ in panels])
     for ax, (name, matrix, rows, columns, sign) in zip(axes, panels, strict=True):
@@ -67,10 +67,10 @@ def root_of_d(panels, widths, keys):
         axes[0].plot(range(1, 1 + len(variances)), variances, marker="o", ms=4, label=label)
         axes[1].semilogx(widths, entropies, marker="o", ms=4, base=2)
         axes[2].plot(range(1, 1 + len(weights)), weights, marker="o", ms=3)
-    axes[0].set(title="How far scores spread", xlabel="width d", ylabel="variance of the scores")
+    axes[0].set(title="How far scores spread", xlabel="width D", ylabel="variance of the scores")
     axes[1].axhline(math.log(keys), color=style.GREY, lw=1, ls=":")
     axes[1].text(1, math.log(keys) - 0.12, f"{keys} equal weights", fontsize=9, va="top", color=style.GREY)
-    axes[1].set(title="How evenly a query looks", xlabel="width d", ylabel="entropy of the weights (nats)")
+    axes[1].set(title="How evenly a query looks", xlabel="width D", ylabel="entropy of the weights (nats)")
     axes[1].set(ylim=(0, 4.4), xticks=widths, xticklabels=widths)
     axes[2].set(title=f"One query, width {widths[-1]}", xlabel=f"its {keys} keys, best first", ylabel="weight")
     axes[0].legend()

@@ -43,8 +43,12 @@ def tape(steps):
     return figure
 
 
-def engine_tape(result, names):
-    """The engine's own drawing, as a file that is gone when the lesson ends."""
+def engine_tape(result, names, given=()):
+    """The engine's own drawing, as a file that is gone when the lesson ends.
+
+    given  inputs that nobody trains: the engine draws them in grey once they want no gradient any more"""
+    for tensor in given:
+        tensor.requires_grad = False
     return draw(result, Path(FOLDER.name) / "tape.svg", names=names)
 
 
@@ -52,10 +56,12 @@ def valley(methods):
     """methods: name → steps, relative errors, and the floor of their valley"""
     figure, axes = plt.subplots()
     for (name, (steps, errors, floor)), (colour, dashes) in zip(methods.items(), LOOKS, strict=True):
-        label = f"{name}: best {floor:.0e}"
+        label = f"{name}: {floor:.0e} at best"
         axes.loglog(steps, np.maximum(errors, 1e-17), linestyle=dashes, color=colour, label=label)
     axes.axhline(1e-7, color=style.GREY, lw=1, ls="-")
     axes.text(1.01, 1e-7, "gradcheck\ndemands\n1e-7", transform=axes.get_yaxis_transform(), fontsize=9, va="center")
     axes.set(xlabel="step h", ylabel="relative error of the slope", title="How wrong is a slope taken by differences?")
-    axes.legend()
+    axes.set_ylim(1e-19, 10)  # room for the legend
+    axes.set_yticks([1e-16, 1e-12, 1e-8, 1e-4, 1])
+    axes.legend(title="lucky hits of single steps left out", title_fontsize=9)
     return figure

@@ -1,9 +1,15 @@
 """The figures of lesson 6: what heads cost, and what they buy."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import matplotlib.pyplot as plt
 import numpy as np
 
+from autograd import draw
 from lessons.harness import style
+
+FOLDER = TemporaryDirectory()
 
 
 def work(n, d, heads, parts, milliseconds):
@@ -32,9 +38,9 @@ def loss(curves, width, bound):
             label = f"{name} of width {width // heads}, {len(seeds)} runs"
             axes.plot(losses, color=colour, ls=dashes, lw=1.3, label=None if number else label)
     axes.axhline(bound, color=style.GREY, lw=1.2, ls=":")
-    axes.text(len(losses), bound, f"(log 2)/4 = {bound:.3f}: no single head gets below ", ha="right", va="bottom")
+    axes.text(len(losses), bound, f"(ln 2)/4 = {bound:.3f}: no single head gets below ", ha="right", va="bottom")
     axes.axhline(np.log(2), color=style.GREY, lw=0.8, ls=":")
-    axes.text(len(losses), np.log(2), "log 2: guessing ", ha="right", va="bottom")
+    axes.text(len(losses), np.log(2), "ln 2: guessing ", ha="right", va="bottom")
     axes.set(xlabel="training step", ylabel="loss of an answer", ylim=(-0.02, 0.8))
     axes.set_title("Reading two boxes at once: two heads learn it, one head cannot")
     axes.legend(loc="upper right", bbox_to_anchor=(1, 0.82))
@@ -90,3 +96,8 @@ def segment(cases, places, scores):
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2)
     figure.suptitle(title, fontsize=11.5)
     return figure
+
+
+def layer_tape(result, names):
+    """The engine's own drawing of a layer, as a file that is gone when the lesson ends."""
+    return draw(result, Path(FOLDER.name) / "layer.svg", names=names)

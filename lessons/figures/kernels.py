@@ -42,21 +42,27 @@ def intensity(lengths, steps, fused, limit):
     return figure
 
 
+CARD, CARD_PEAK, CARD_SPEED = "GeForce RTX 3090", 35_600, 936  # GFLOPS in float32 and GB/s, published by its maker
+
+
 def roof(points, peak, speed, machine):
     """points: name, operations per byte, GFLOPS, milliseconds; peak in GFLOPS; speed of memory in GB/s"""
-    figure, axes = plt.subplots(figsize=(8, 5.2))
+    figure, axes = plt.subplots(figsize=(8, 5.6))
     corner, left, right = peak / speed, 0.03, 4000
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set(xlim=(left, right), ylim=(min(p.gflops for p in points) / 2.5, peak * 1.8))
+    axes.set(xlim=(left, right), ylim=(min(p.gflops for p in points) / 8, CARD_PEAK * 3))
     x = np.array([left, corner, right])
     axes.plot(x, np.minimum(peak, x * speed), color=style.GREY, ls="-")
-    axes.axvline(corner, color=style.GREY, ls=":", lw=1)
-    axes.text(right, peak * 1.1, f"no faster than {peak:.0f} billion operations a second", **_note("right", "bottom"))
+    axes.vlines(corner, 0, peak, color=style.GREY, ls=":", lw=1)
+    limits = f"this machine: {speed:.0f} GB and {peak:.0f} billion operations a second"
+    axes.text(right, peak * 1.1, limits, **_note("right", "bottom"))
+    _roof_of_a_card(
+        axes, left, right, [p for p in points if p.kernel.startswith("attention") and "back" not in p.kernel]
+    )
     low = axes.get_ylim()[0] * 1.15
     axes.text(corner / 1.15, low, "memory is\nthe limit", **_note("right", "bottom"))
     axes.text(corner * 1.15, low, "arithmetic is\nthe limit", **_note("left", "bottom"))
-    axes.text(corner / 2, peak / 1.8, f"no faster than {speed:.0f} GB a second", **_note("right", "bottom"))
     kinds = {"products of matrices": (style.BLUE, "o"), "a few operations a number": (style.ORANGE, "s")}
     for kind, (colour, mark) in kinds.items():
         axes.plot([], [], mark, color=colour, ms=8, label=kind)
@@ -70,6 +76,18 @@ def roof(points, peak, speed, machine):
     line = np.geomspace(left, right, 300)
     _label(figure, axes, [p[:3] for p in points], [*zip(line, np.minimum(peak, line * speed), strict=True)])
     return figure
+
+
+def _roof_of_a_card(axes, left, right, attentions):
+    """A thin second roof, and rings for the most that such a card could do of each attention."""
+    x = np.array([left, CARD_PEAK / CARD_SPEED, right])
+    axes.plot(x, np.minimum(CARD_PEAK, x * CARD_SPEED), color=style.GREY, ls="-", lw=0.8)
+    name = f"a graphics card ({CARD}, as published):\n{CARD_SPEED} GB and {CARD_PEAK:,} billion operations a second"
+    axes.text(right, CARD_PEAK * 1.15, name, **_note("right", "bottom"))
+    for point in attentions:
+        top = min(CARD_PEAK, point.intensity * CARD_SPEED)
+        colour = style.RED if "step" in point.kernel else style.BLUE
+        axes.plot(point.intensity, top, "o", mfc="white", mec=colour, ms=8)
 
 
 def _note(across, up):

@@ -36,8 +36,8 @@ def order(results):
     return figure
 
 
-def shift_matrix(M, k, hands):
-    """M (C, C) shifts by k; hands: frequency → angles of the pair before and after"""
+def shift_matrix(M, k, p, hands):
+    """M (C, C) shifts by k; hands: frequency → angles of the pair at position p, and at p + k"""
     figure, axes = plt.subplots(1, 1 + len(hands), figsize=(10, 3.7), width_ratios=[1.5] + [1] * len(hands))
     axes[0].imshow(M, cmap=style.DIVERGING, vmin=-1.6, vmax=1.6)
     for (i, j), number in np.ndenumerate(M):
@@ -54,7 +54,21 @@ def shift_matrix(M, k, hands):
             ax.text(*place, name, color=colour, ha="center", va="center")
         ax.set(xlim=(-1.6, 1.6), ylim=(-1.6, 1.6), aspect="equal", xticks=[-1, 0, 1], yticks=[-1, 0, 1])
         ax.set(xlabel="cosine", ylabel="sine")
-        ax.set_title(f"Frequency {frequency:g}:\nturned by {k} × {frequency:g}", fontsize=11)
+        ax.set_title(f"p = {p}, frequency {frequency:g}:\nturned by {k} × {frequency:g}", fontsize=11)
+    return figure
+
+
+def three_back(scores, k):
+    """scores: position p of the query → its scores with the keys at all positions"""
+    figure, ax = plt.subplots(figsize=(7, 3.2))
+    for p, score in scores.items():
+        (line,) = ax.plot(score, label=f"query at p = {p}")
+        ax.annotate(f"{p - k}", (p - k, score[p - k]), (0, 5), textcoords="offset points", ha="center", fontsize=10)
+        ax.axvline(p, color=line.get_color(), lw=1, ls=":")
+    ax.set(title=f"A query that looks {k} words back, wherever it stands (dotted: its own place)")
+    ax.title.set_fontsize(11)
+    ax.set(xlabel="position q of the key", ylabel="score", ylim=(None, 1.25 * max(s.max() for s in scores.values())))
+    ax.legend(loc="upper center")
     return figure
 
 
@@ -67,6 +81,9 @@ def shifts(k, panels):
         ax.set_title(f"{name}\nerror {error:.0e}" if error < 1e-3 else f"{name}\nerror {error:.2f}", fontsize=11)
         ax.set(xlabel="position p", ylim=(-1.9, 1.9))
     axes[0].set_ylabel("one entry of the code")
+    figure.suptitle(
+        f"Can a matrix tell position p + {k} from position p? One entry, and the error (rms) of all", fontsize=12
+    )
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
@@ -90,7 +107,8 @@ def neighbours(gaps, clock, width):
     for name, distances in gaps.items():
         axes[0].plot(distances, label=name)
     axes[0].set_title(f"How far apart neighbours are (width {width})", fontsize=11)
-    axes[0].set(xlabel="position p", ylabel="distance from p to p + 1", ylim=(0, 1.5))
+    axes[0].set(xlabel="position p", ylabel="distance from p to p + 1")
+    axes[0].set_ylim(0, 1.25 * max(distances.max() for distances in gaps.values()))
     axes[0].legend(loc="upper right", ncols=2)
     turn = np.linspace(0, 2 * np.pi, 200)
     axes[1].plot(np.cos(turn), np.sin(turn), color=style.GREY, lw=0.8, ls="-")

@@ -10,7 +10,7 @@ def score_tables(turned, added):
     """turned, added (places, places): the score of one query and one key, wherever they stand"""
     figure, both = plt.subplots(1, 2, figsize=(8.6, 4.1), sharey=True)
     for axes, table, title in zip(
-        both, (turned, added), ("turned by the place", "code of the place added"), strict=True
+        both, (turned, added), ("query and key turned", "code of the place added"), strict=True
     ):
         top = np.abs(table).max()
         image = axes.imshow(table, cmap=style.DIVERGING, vmin=-top, vmax=top)

@@ -11,7 +11,7 @@ from lessons.harness import style
 def _weights(ax, matrix, title, words):
     """Attention weights with their numbers; what is exactly zero stays blank."""
     ax.imshow(np.nan_to_num(matrix), cmap="Greys", vmin=0, vmax=1)
-    ax.set(title=title, xlabel="is looked at", xticks=range(len(words)), yticks=range(len(words)))
+    ax.set(title=title, xlabel="the word that is looked at", xticks=range(len(words)), yticks=range(len(words)))
     ax.set_xticklabels(words, fontsize=10)
     ax.set_yticklabels(words, fontsize=10)
     for (t, s), p in np.ndenumerate(matrix):
@@ -24,7 +24,8 @@ def sentence(words, free, masked):
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 4), sharey=True)
     _weights(axes[0], free, "without a mask", words)
     _weights(axes[1], masked, "with the square mask", words)
-    axes[0].set_ylabel("looks")
+    axes[0].set_ylabel("the word that looks")
+    figure.suptitle("Where each word looks: attention weights of one sentence", fontsize=12)
     return figure
 
 
@@ -35,14 +36,18 @@ def masks(weights):
         _weights(ax, matrix, title, range(6))
         ax.set_xlabel("position that is looked at")
     axes[0].set_ylabel("position that looks")
+    figure.suptitle("Attention weights of six positions, under three masks", fontsize=12)
     return figure
 
 
-def _slopes(ax, slopes, title, lowest=-3.0):
-    """The largest slope of each pair of positions; exact zeros stay white.   slopes (T, S, V, C)"""
+def _slopes(ax, slopes, title, lowest=-3.0, own=False):
+    """The largest slope of each pair of positions; exact zeros stay white.   slopes (T, S, V, C)
+
+    own  relative to the largest of them, which then has the top of the colour scale"""
     size = np.abs(slopes).max(axis=(2, 3))
+    size = size / size.max() if own else size
     with np.errstate(divide="ignore"):
-        image = ax.imshow(np.ma.masked_invalid(np.log10(size)), vmin=lowest, vmax=0.5)
+        image = ax.imshow(np.ma.masked_invalid(np.log10(size)), vmin=lowest, vmax=0 if own else 0.5)
     ax.set_title(title, fontsize=11)
     ax.spines[:].set_visible(True)
     ax.set(xticks=range(0, size.shape[1], 3), yticks=range(0, size.shape[0], 3))
@@ -97,10 +102,12 @@ def translator(source, target, reading, looking, own):
     ]
     figure, axes = plt.subplots(1, 3, figsize=(10, 4.1), width_ratios=[len(p[2]) for p in panels])
     for ax, (title, slopes, columns, rows, below, beside) in zip(axes, panels, strict=True):
-        image = _slopes(ax, slopes, title)
+        image = _slopes(ax, slopes, title, lowest=-1.5, own=True)
         ax.set(xticks=range(len(columns)), yticks=range(len(rows)), xlabel=below, ylabel=beside)
         ax.set_xticklabels(columns, rotation=60, ha="right", rotation_mode="anchor")
         ax.set_yticklabels(rows)
         ax.tick_params(length=0)
-    _scale(figure, image, axes)
+    bar = figure.colorbar(image, ax=axes, shrink=0.75, label="slope, of the largest (white: exactly zero)")
+    bar.set_ticks([-1.5, -1, -0.5, 0], labels=["3 %", "10 %", "30 %", "100 %"])
+    figure.suptitle("Who influences whom in a translator", fontsize=12)
     return figure

@@ -60,7 +60,8 @@ def labels(numbers, means):
     for (name, found), (colour, dash, mark, shift) in zip(means.items(), looks, strict=True):
         heights, halves = 100 * np.array(found).T
         places = np.array(list(numbers)) * shift  # side by side, so that no bar hides another
-        axes.errorbar(places, heights, halves, color=colour, ls=dash, marker=mark, capsize=3, label=name)
+        up = np.minimum(halves, 100 - heights)  # nobody can be right in more than 100 of 100 cases
+        axes.errorbar(places, heights, [halves, up], color=colour, ls=dash, marker=mark, capsize=3, label=name)
     axes.set(xscale="log", xlabel="labelled entries", ylabel="% right on unseen entries", xticks=list(numbers))
     axes.set_title("What a label is worth, with and without pretraining (means with 95 % intervals)")
     axes.title.set_fontsize(11)

@@ -3,6 +3,7 @@
 A lesson that runs alone replaces its own part only. A lesson that stopped half-way leaves an unfinished record, so that
 nothing of an older run passes for new."""
 
+import ast
 import hashlib
 import json
 import os
@@ -45,6 +46,18 @@ def title(script: Path) -> str:
     return script.stem
 
 
+def needs(script: Path) -> tuple[str, ...]:
+    """The models of others that a lesson says it needs: Lesson(__file__, needs=("minilm",)). pip brings them."""
+    try:
+        tree = ast.parse(script.read_text(encoding="utf-8"))
+    except SyntaxError:  # which its run will tell
+        return ()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Lesson":
+            return next((ast.literal_eval(word.value) for word in node.keywords if word.arg == "needs"), ())
+    return ()
+
+
 def write_json(path: Path, value: Any) -> None:
     """Whole or not at all: the file is renamed into place."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +81,7 @@ def lesson_records() -> list[dict[str, Any]]:
 def gather() -> dict[str, Any]:
     """Joins the records of the lessons into build/claims.json."""
     records = lesson_records()
-    about = ("lesson", "title", "backend", "full", "finished", "seconds")
+    about = ("lesson", "title", "backend", "full", "finished", "seconds", "left_out")
     claims = [claim for record in records for claim in record["claims"]]
     caught, of = score(claims)
     summary = {
@@ -124,18 +137,26 @@ def passed(record: dict[str, Any]) -> bool:
 
 
 def state(record: dict[str, Any]) -> str:
-    """passed; failed, if a claim is not sound; not finished, if the lesson was interrupted or crashed elsewhere."""
+    """passed; failed, if a claim is not sound; not finished, if the lesson was interrupted or crashed elsewhere; left
+    out, if a model that it needs was not there."""
     if passed(record):
         return "passed"
+    if record.get("left_out"):
+        return "left out"
     return "not finished" if all(sound(claim) for claim in record["claims"]) else "failed"
 
 
-def forget(script: Path) -> None:
-    """An unfinished record in place of the last one: should the script not even start, that is what remains."""
+def forget(script: Path, left_out: str = "") -> None:
+    """An unfinished record in place of the last one: should the script not even start, that is what remains.
+    left_out: why it is not run at all"""
+    write_json(FOLDER / f"{script.stem}.json", blank(script, left_out))
+
+
+def blank(script: Path, left_out: str = "") -> dict[str, Any]:
+    """The record of a lesson of which nothing is known."""
     record: dict[str, Any] = {"lesson": script.stem, "title": title(script), "script": str(script.resolve())}
     record |= {"backend": None, "full": None, "data": None, "key": "", "finished": False, "seconds": 0.0}
-    record |= {"claims": [], "output": []}
-    write_json(FOLDER / f"{script.stem}.json", record)
+    return record | {"claims": [], "output": [], "left_out": left_out}
 
 
 def up_to_date(script: Path, backend: str, full: bool, data: str | None) -> bool:

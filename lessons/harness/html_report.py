@@ -45,6 +45,7 @@ def page(records: list[dict[str, Any]]) -> str:
         for wrong, names in lessons.items()
         if names
     )
+    warning += "".join(f"<p>Left out: {escape(r['lesson'])}</p>" for r in records if state(r) == "left out")
     rows = "".join(_row(claim) for claim in claims)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -74,6 +75,8 @@ def _tone(claim: dict[str, Any]) -> str:
 def _lesson(record: dict[str, Any]) -> str:
     number = record["lesson"].partition("_")[0].lstrip("0")
     unfinished = "" if record["finished"] else '<p class="failed verdict">This lesson did not come to its end.</p>'
+    if state(record) == "left out":
+        unfinished = f"<p>Left out: {escape(record['left_out'])}.</p>"
     parts = [(claim["line"], _claim(claim)) for claim in record["claims"]]
     parts += [(line, _event(part)) for line, part in record["output"] if isinstance(part, dict)]
     body = "".join(text for _, text in sorted(parts, key=lambda part: part[0]))  # as they stand in the script

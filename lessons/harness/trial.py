@@ -24,7 +24,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ from lessons.harness import claims, style
 from lessons.harness.claims import FOLDER, VERDICTS
 from lessons.harness.engine import Fault, broken
 from lessons.harness.transcript import Transcript
+from minitransformer.errors import UserError
+from minitransformer.pretrained.fetch import fetch
 
 NOTEBOOK = "ipykernel" in sys.modules
 if NOTEBOOK:  # where a notebook has no file of its own, Lesson(__file__) must find a name all the same
@@ -89,7 +91,8 @@ def _close(figure: Any) -> None:
 class Lesson:
     """One script: its options, its trials and the record they leave in build/lessons/NN_name.json."""
 
-    def __init__(self, file: str):
+    def __init__(self, file: str, needs: Sequence[str] = ()):
+        """needs: models of others, which are fetched by pip where they are not in the user's cache"""
         self.file, self.name = file, Path(file).stem
         parser = argparse.ArgumentParser(description=f"lesson {self.name}")
         parser.add_argument("--backend", default=None, help="numpy, numba, emulated or cupy")
@@ -108,7 +111,9 @@ class Lesson:
         try:
             kernels.use(options.backend) if options.backend else kernels.current()
             FOLDER.mkdir(parents=True, exist_ok=True)
-        except (kernels.BackendError, OSError) as error:
+            for model in needs:
+                fetch(model)  # with its progress
+        except (kernels.BackendError, OSError, UserError) as error:
             print(f"{self.name}: {error}", file=sys.stderr)
             sys.exit(2)
         style.apply(notebook=NOTEBOOK)
@@ -178,8 +183,10 @@ class Lesson:
             display((SVG if path.suffix == ".svg" else Image)(filename=str(path)))
         return path
 
-    def trial(self, claim: str, statement: str, controls: list[Fault]):
-        """Runs the decorated function as the trial of `claim`: it checks, and returns (verdict, evidence)."""
+    def trial(self, claim: str, statement: str, controls: list[Fault], without: str | None = None):
+        """Runs the decorated function as the trial of `claim`: it checks, and returns (verdict, evidence).
+
+        without  why it cannot be run on this machine, if it cannot: the trial is left out, and that is said"""
         assert controls, f"{claim} needs a negative control: a check that cannot fail proves nothing"
         if NOTEBOOK:  # a cell may be run again
             self.records = [record for record in self.records if record["claim"] != claim]
@@ -188,6 +195,9 @@ class Lesson:
         self.controls += names
 
         def decorate(run: Callable[[Trial], tuple[str, str]]):
+            if without is not None:
+                print(f"{claim}: left out, because {without}")
+                return run
             if self.broken is not None:
                 if self.broken in names:
                     print(f"\n{claim}, on a broken engine: {names[self.broken].__doc__}")

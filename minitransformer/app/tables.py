@@ -3,7 +3,7 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 GAP = "  "
 NARROWEST = 20  # characters to which a column of text may be narrowed
@@ -22,24 +22,56 @@ def table(
     right    columns that hold numbers, which are never narrowed
     shorten  columns that are cut off instead (…): one line for each row
     width    characters in a line (default: those of the terminal; elsewhere without limit)"""
-    lines = [[str(cell) for cell in line] for line in (header, *rows)]
-    aligned = set(right)
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    _fit(widths, [column for column in range(len(header)) if column not in aligned], width or _terminal())
+    return Table(header, right, shorten, width).part(rows)
 
-    def text(line: list[str]) -> str:
-        cells = [
-            _cut(cell, w) if column in shorten else _wrapped(cell, w)
-            for column, (cell, w) in enumerate(zip(line, widths, strict=True))
-        ]
+
+class Table:
+    """The same for rows that come in parts: the first one decides how wide the columns are.
+
+    least    widths that are needed later, by column"""
+
+    def __init__(
+        self,
+        header: Sequence[str],
+        right: Iterable[int] = (),
+        shorten: Collection[int] = (),
+        width: int | None = None,
+        least: Mapping[int, int] | None = None,
+    ):
+        self.header, self.right, self.shorten, self.least = header, set(right), shorten, least or {}
+        self.room = width or _terminal()
+        self.widths: list[int] = []
+
+    def part(self, rows: Iterable[Sequence[object]]) -> str:
+        """The next rows; the first ones with their header."""
+        lines = [[str(cell) for cell in row] for row in rows]
+        if self.widths:
+            return "\n".join(map(self._text, lines))
+        lines.insert(0, list(self.header))
+        columns = range(len(self.header))
+        self.widths = [max(self.least.get(c, 0), *(len(line[c]) for line in lines)) for c in columns]
+        _fit(self.widths, [c for c in columns if c not in self.right], self.room)
+        return "\n".join([self._text(lines[0]), GAP.join("-" * w for w in self.widths), *map(self._text, lines[1:])])
+
+    def _text(self, line: list[str]) -> str:
+        cells = []
+        for column, (cell, width) in enumerate(zip(line, self.widths, strict=True)):
+            if column in self.shorten:
+                cells.append(_cut(cell, self._most(column)))
+            else:
+                cells.append(_wrapped(cell, width))
         shown = []
         for part in range(max(map(len, cells))):
             pieces = [cell[part] if part < len(cell) else "" for cell in cells]
-            both = enumerate(zip(pieces, widths, strict=True))
-            shown.append(GAP.join(p.rjust(w) if i in aligned else p.ljust(w) for i, (p, w) in both).rstrip())
+            both = enumerate(zip(pieces, self.widths, strict=True))
+            shown.append(GAP.join(p.rjust(w) if i in self.right else p.ljust(w) for i, (p, w) in both).rstrip())
         return "\n".join(shown)
 
-    return "\n".join([text(lines[0]), GAP.join("-" * w for w in widths), *map(text, lines[1:])])
+    def _most(self, column: int) -> int | None:
+        """How long an entry that is cut off may be: the last column goes on to the edge."""
+        if self.room is None or column < len(self.widths) - 1:
+            return None if self.room is None else self.widths[column]
+        return max(self.widths[column], self.room - sum(self.widths[:-1]) - len(GAP) * column)
 
 
 def _terminal() -> int | None:
@@ -55,8 +87,8 @@ def _fit(widths: list[int], texts: list[int], room: int | None) -> None:
         widths[widest] -= 1
 
 
-def _cut(cell: str, width: int) -> list[str]:
-    return [cell if len(cell) <= width else cell[: width - 1] + "…"]
+def _cut(cell: str, width: int | None) -> list[str]:
+    return [cell if width is None or len(cell) <= width else cell[: width - 1] + "…"]
 
 
 def _wrapped(cell: str, width: int) -> list[str]:

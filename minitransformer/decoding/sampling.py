@@ -54,15 +54,15 @@ def _words(
     active = np.arange(rows)  # which row each of the session's is; ended rows leave the session
     random = [np.random.Generator(np.random.PCG64([seed, row])) for row in range(rows)]
     for _ in range(session.room):
-        scores = session.next_logits()
+        scores = session.next_scores() if how is None else session.next_logits()
         words, unfinished = np.full(rows, ENDED), []
         for i, row in enumerate(active):
-            forbid(scores[i], session.history(i), no_repeat, eos, suppress)
-            if scores[i].max() == -np.inf:
+            if no_repeat or suppress:
+                forbid(scores[i], session.history(i), no_repeat, eos, suppress)
+            word = int(scores[i].argmax())
+            if scores[i, word] == -np.inf:
                 continue  # every word is forbidden: the row ends here
-            if how is None:
-                word = int(scores[i].argmax())
-            else:
+            if how is not None:
                 word = draw(probabilities(scores[i], *how), random[row].random())
             if word != eos:
                 words[row] = word

@@ -10,6 +10,7 @@ import numpy as np
 
 from autograd import Tensor, no_grad
 from minitransformer.decoding.cache import Cache, rows_of
+from minitransformer.decoding.one_word import is_of_todays_parts, read_word
 from minitransformer.layers import rows_at
 from minitransformer.models import LanguageModel, Translator
 from minitransformer.models.inputs import row_lengths, token_ids
@@ -70,7 +71,7 @@ class Session:
         self.lengths, self.first_new = start.astype(np.int64), start.astype(np.int64)
         layers = (model.decoder if isinstance(model, Translator) else model.base.encoder).layers
         self.cache = Cache(len(layers), len(prompt), longest + self.room) if use_cache else None
-        self._fresh = True
+        self._fresh, self._short_way = True, is_of_todays_parts(model)
 
     # Nothing is recorded and nothing dropped while the model works, yet between two words the caller may do
     # whatever they like: so both are set for each step alone.
@@ -91,18 +92,26 @@ class Session:
 
     def next_logits(self) -> np.ndarray:
         """Scores of every word as the next one, float64.   → (B, V)"""
+        return self.next_scores().astype(np.float64)
+
+    def next_scores(self) -> np.ndarray:
+        """The same in the model's own precision, which is enough for who asks only for the largest."""
         with self:
             if self.cache is None or self._fresh:
                 read = self.tokens[:, : self.lengths.max()]
                 hidden = rows_at(self._hidden(read), self.lengths - 1)[:, 0]
             else:
-                read = self.tokens[np.arange(len(self)), self.lengths - 1][:, None]
-                hidden = self._hidden(read)[:, 0]
+                words = self.tokens[np.arange(len(self)), self.lengths - 1]
+                if self._short_way and isinstance(self.model, LanguageModel):
+                    hidden = Tensor.holding(read_word(self.model, words, self.cache), self.model.backend)
+                else:
+                    hidden = self._hidden(words[:, None])[:, 0]
             self._fresh = False
             if self.cache is not None:
                 self.cache.lengths = self.lengths.copy()  # padding that was read along does not count
-            scores = np.asarray(self.model.head(hidden).numpy(), dtype=np.float64)
-        if np.isnan(scores).any():
+            result = self.model.head(hidden)
+            scores = result.backend.to_numpy(result.array)  # nobody else has it: the caller may write to it
+        if np.isnan(scores.max()):  # which is one if any is
             raise ValueError("the model's scores are not numbers (NaN): its weights are damaged or have diverged")
         return scores
 

@@ -2,13 +2,13 @@
 
 import inspect
 import math
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from autograd import Tensor, no_grad
 from minitransformer.config import Config, field_named, names_of
-from minitransformer.layers import Embedding, MultiheadAttention, norm
+from minitransformer.layers import Embedding, MultiheadAttention, Stack, norm
 from minitransformer.models.inputs import row_lengths
 from minitransformer.module import Init, Module
 from minitransformer.positions import Positions
@@ -52,6 +52,14 @@ class Model(Module):
             self.train(training)
             for layer in layers.values():
                 layer.watched = None
+
+    def recompute(self, on: bool = True) -> Self:
+        """From now on, layers keep their inputs only while training, and are computed again in backward: less memory
+        for about a third more arithmetic, and the same gradients to the last bit."""
+        for part in self.modules():
+            if isinstance(part, Stack):
+                part.recompute = on
+        return self
 
     def generate(self, ids: Any, lengths: Any = None, **options: Any) -> list[list[int]]:
         """New words for each row of a language model or translator. Options: minitransformer.decoding.stream."""

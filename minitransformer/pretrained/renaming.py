@@ -18,9 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from kernels.signature import QUANTISED
 from minitransformer.errors import WeightsError
 from minitransformer.models.base import Model
+from minitransformer.pretrained.gguf import GgufFile
 from minitransformer.pretrained.weight_file import WeightFile
+from minitransformer.quantised import QuantisedWeight, put
 
 Array = np.ndarray
 MIXED = "the weights and their description belong to different models: fetch or copy both again"
@@ -55,11 +58,14 @@ def transposed(name: str) -> Piece:
 Table = Mapping[str, "list[Piece | Zeros]"]
 
 
-def take(model: Model, file: WeightFile, table: Table, *, prefix: str = "", ignored: str = "(?!)") -> Model:
+def take(
+    model: Model, file: WeightFile, table: Table, *, prefix: str = "", ignored: str = "(?!)", quantised: bool = False
+) -> Model:
     """Fills a model with the arrays of a file.
 
-    prefix   stands before the names of the file
-    ignored  an expression for names that hold no weights of this model"""
+    prefix     stands before the names of the file
+    ignored    an expression for names that hold no weights of this model
+    quantised  weights stay quantised where the file has them so, in a kind that can be multiplied with"""
     wanted = {prefix + piece.name for pieces in table.values() for piece in pieces if isinstance(piece, Piece)}
     missing = sorted(name for name in wanted if name not in file)
     surplus = sorted(name for name in file if name not in wanted and not re.fullmatch(ignored, name))
@@ -71,19 +77,37 @@ def take(model: Model, file: WeightFile, table: Table, *, prefix: str = "", igno
             advice = "choose the files of one model, as they were published"
             raise WeightsError(file.path, f"has {count} {found} for {kind}: {listed}", advice)
     shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
-    state = {}
+    state, kept = {}, {}
     for ours, pieces in table.items():
+        packed = _as_it_is(file, prefix, pieces, shapes[ours]) if quantised else None
+        if packed is not None:
+            kept[ours] = packed
+            continue
         left, parts = shapes[ours][0], []
         for piece in pieces:
             rows = left if piece.rows is None else piece.rows
             parts.append(_part(file, prefix, piece, (rows, *shapes[ours][1:])))
             left -= rows
         state[ours] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    put(model, kept)
     try:
         model.load_state_dict(state)
     except ValueError as error:
         raise WeightsError(file.path, str(error), MIXED) from None
     return model.eval()
+
+
+def _as_it_is(file: WeightFile, prefix: str, pieces: list, shape: tuple[int, ...]) -> QuantisedWeight | None:
+    """The pieces one below the other, still quantised; None where they are not all of one kind, or do not fit."""
+    names = [prefix + piece.name for piece in pieces if isinstance(piece, Piece) and piece.read is unchanged]
+    kinds = {file.kinds[name] for name in names}
+    rows = sum(file.shapes[name][0] for name in names if len(file.shapes[name]) == 2)
+    fits = len(names) == len(pieces) and (rows, file.shapes[names[-1]][-1]) == shape
+    if not isinstance(file, GgufFile) or not fits or len(kinds) != 1 or not kinds <= set(QUANTISED):
+        return None
+    parts = [file.raw(name).blocks for name in names]
+    widths = {part.shape[1:] for part in parts}
+    return QuantisedWeight(parts[0] if len(parts) == 1 else np.concatenate(parts), *kinds) if len(widths) == 1 else None
 
 
 def _part(file: WeightFile, prefix: str, piece: Piece | Zeros, shape: tuple[int, ...]) -> Array:

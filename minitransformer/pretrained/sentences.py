@@ -19,9 +19,13 @@ def vectors(
     tokenizer: Tokenizer,
     texts: Sequence[str],
     shown: Callable[[int], None] = lambda done: None,
+    longest: int = LONGEST,
 ) -> np.ndarray:
-    """A row of length 1 for each text.   → (n, C); `shown` is told how many are done"""
-    longest = min(LONGEST, model.config.max_len)
+    """A row of length 1 for each text.   → (n, C)
+
+    shown    is told how many are done
+    longest  only so many pieces of a text are read"""
+    longest = min(longest, model.config.max_len)
     rows = [tokenizer.encode(text, parse_special=False, max_len=longest) for text in texts]
     made = np.empty((len(rows), model.config.d_model), np.float32)
     order = sorted(range(len(rows)), key=lambda i: len(rows[i]))  # alike in length: little padding

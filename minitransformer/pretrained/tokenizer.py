@@ -38,6 +38,7 @@ class Tokenizer(ABC):
         self._cut = self.special | self.added
         self.vocab_size = max(chain(ids, self._cut.values()), default=-1) + 1
         self.before, self.after = list(before), list(after)
+        self.absorb_left, self.absorb_right = frozenset(absorb_left), frozenset(absorb_right)
         self._special_ids = frozenset(self.special.values())
 
         def any_of(names: Iterable[str]) -> re.Pattern[str]:

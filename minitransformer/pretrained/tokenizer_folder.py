@@ -140,8 +140,12 @@ def _pattern(splitter: dict[str, Any]) -> str:
     _expect("the pre_tokenizer", (kinds, regex), (["Split", "ByteLevel"], False))
     _expect("the split", (parts[0]["behavior"], parts[0]["invert"]), ("Isolated", False))
     pattern = parts[0]["pattern"]["Regex"]
-    # what the expression does not match is a word too
-    return pattern if pattern in PATTERNS.values() else f"{pattern}|(?s:(?!{pattern}).)+"
+    return pattern if pattern in PATTERNS.values() else with_the_rest(pattern)
+
+
+def with_the_rest(pattern: str) -> str:
+    """An expression for words, and for what it does not match, which is a word too."""
+    return f"{pattern}|(?s:(?!{pattern}).)+"
 
 
 def _around(processor: dict[str, Any] | None) -> tuple[list[int], list[int]]:

@@ -261,13 +261,10 @@ def main(tier: str) -> int:
         import kernels.cpu.attention as attention
 
         attention.BLOCK = 4  # small tiles: plain Python is slow, and tile edges are met with small inputs
-        import kernels.cpu.feed_forward as feed_forward
-        import kernels.cpu.gated_feed_forward as gated
         import kernels.cpu.linear as linear
         import kernels.cpu.linear_cross_entropy as chunked
 
-        linear.ROWS = feed_forward.ROWS = linear.COLUMNS = linear.WEIGHT_ROWS = feed_forward.WEIGHT_ROWS = 4
-        gated.ROWS = gated.WEIGHT_ROWS = 4
+        linear.ROWS = linear.COLUMNS = linear.WEIGHT_ROWS = 4
 
         import kernels.cpu.embedding as embedding
         import kernels.cpu.layer_norm as layer_norm

@@ -16,13 +16,27 @@ def leaf(rng, *shape):
     return Tensor(rng.standard_normal(shape), requires_grad=True)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_every_rule_on_every_sample(backend, name):
+def check_every_sample(name, **how):
     for label, arguments in samples(name, "float64"):
         try:
-            gradcheck(Function.rules[name].apply, differentiable(arguments))
+            gradcheck(Function.rules[name].apply, differentiable(arguments), **how)
         except GradcheckError as error:
             pytest.fail(f"{name}, {label}: {error}")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_rule_on_every_sample(backend, name):
+    """The emulator computes thread by thread: there larger Jacobians are checked along directions, below in full."""
+    check_every_sample(name, **({"full_jacobian": 100, "directions": 2} if backend.name == "emulated" else {}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_rule_in_full_on_the_emulator(name):
+    if (reason := kernels.reasons()["emulated"]) is not None:
+        pytest.skip(f"the emulator cannot be used: {reason}")
+    with kernels.use("emulated"):
+        check_every_sample(name)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -73,7 +87,7 @@ def test_attention_of_any_shape(B, G, T, S, D, is_causal, data):
             )
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.integers(1, 9), st.integers(1, 17), st.integers(1, 9), st.sampled_from(["relu", "gelu", "tanh", "gelu_tanh"]))
 def test_layers_of_any_shape(N, C, width, activation):
     rng = np.random.default_rng(N * 100 + C)

@@ -1,9 +1,10 @@
-"""Attacks on the whole program: seeded and bounded. MINITRANSFORMER_HOSTILE_SEED=N tries others."""
+"""Attacks on the whole program: seeded and bounded (tests/seeded.py)."""
 
 import os
 import random
 
 import pytest
+from seeded import PART, SEED
 
 
 def pytest_collection_modifyitems(items):
@@ -14,4 +15,10 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def generator():
-    return random.Random(int(os.environ.get("MINITRANSFORMER_HOSTILE_SEED", "0")))
+    return random.Random(SEED)
+
+
+@pytest.fixture
+def share():
+    """So many of a number of attacks."""
+    return lambda count: -(-count // PART)

@@ -3,8 +3,9 @@
 error   the request is refused
 short   a write takes half of its bytes, and then the disk is full; other requests are refused
 kill    the process ends in the middle of it
-power   the process ends, and what was not brought to the disk by fsync is gone: contents become empty, and new
-        names, renames and removals are undone where their folder was not synced
+power   the process ends, and what was not brought to the disk by fsync is gone: a file is as long as it was when it
+        was synced last (a new or emptied one is empty), and new names, renames and removals are undone where their
+        folder was not synced
 """
 
 import builtins
@@ -21,7 +22,7 @@ class Disk:
     def __init__(self, root, at=0, kind="error"):
         self.root, self.at, self.kind, self.count = os.path.realpath(root), at, kind, 0
         self.attic = f"{self.root}.attic"  # what a removed or replaced name stood for
-        self.unsynced, self.names = set(), []  # files; (folder, how to undo it)
+        self.lengths, self.names = {}, []  # of files that are not synced: what is safe; (folder, how to undo it)
 
     def install(self):
         os.makedirs(self.attic, exist_ok=True)
@@ -54,9 +55,9 @@ class Disk:
         os._exit(KILLED)
 
     def lose(self):
-        for path in self.unsynced:
+        for path, safe in self.lengths.items():
             if os.path.isfile(path):
-                os.truncate(path, 0)
+                os.truncate(path, safe)
         for _, undo in reversed(self.names):
             undo()
 
@@ -76,7 +77,7 @@ class Disk:
         if options.get("dir_fd") is None and self.ours(path):
             self.point()
             if flags & os.O_CREAT:
-                self._created(path)
+                self._created(path, emptied=flags & os.O_TRUNC)
         return self.genuine["open"](path, flags, *arguments, **options)
 
     def _opened(self, file, mode="r", *arguments, **options):
@@ -90,12 +91,13 @@ class Disk:
             return self.open(file, mode, *arguments, **options)
         path = os.path.realpath(path)
         if not isinstance(file, int):
-            self._created(path)
+            self._created(path, emptied="w" in mode)
         return File(self.open(file, mode, *arguments, **options), path, self)
 
-    def _created(self, path):
+    def _created(self, path, emptied):
         path = os.path.realpath(path)
-        self.unsynced.add(path)
+        if emptied or not os.path.exists(path):
+            self.lengths[path] = 0
         if not os.path.exists(path):
             self.names.append((os.path.dirname(path), lambda: os.path.exists(path) and self.genuine["unlink"](path)))
 
@@ -105,7 +107,7 @@ class Disk:
             self.point()
             if os.path.isdir(path):
                 self.names = [(folder, undo) for folder, undo in self.names if folder != path]
-            self.unsynced.discard(path)
+            self.lengths.pop(path, None)
         return self.genuine["fsync"](descriptor)
 
     def _replace(self, source, target):
@@ -114,8 +116,8 @@ class Disk:
             source, target = os.path.realpath(source), os.path.realpath(target)
             former = self._kept(target)
             self.genuine["replace"](source, target)
-            moved = {path for path in self.unsynced if path == source or path.startswith(source + os.sep)}
-            self.unsynced = (self.unsynced - moved) | {target + path[len(source) :] for path in moved}
+            moved = [path for path in self.lengths if path == source or path.startswith(source + os.sep)]
+            self.lengths |= {target + path[len(source) :]: self.lengths.pop(path) for path in moved}
 
             def undo():
                 self.genuine["replace"](target, source)
@@ -183,7 +185,7 @@ class File:
             self.file.flush()
 
         self.disk.point(half)
-        self.disk.unsynced.add(self.path)
+        self.disk.lengths.setdefault(self.path, os.path.getsize(self.path))
         return self.file.write(data)
 
     def writelines(self, lines):

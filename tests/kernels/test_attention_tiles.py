@@ -55,7 +55,7 @@ def both_ways(backend, arrays, options):
     return *forward, *backend.attention_backward(dout, q, k, v, *forward, *options)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_the_reference(emulated, case, dtype):
     arrays, options = inputs(dtype, *CASES[case])
@@ -92,17 +92,20 @@ def test_a_head_too_wide_is_named(emulated):
         emulated.attention(q, q, q, Mask(is_causal=True), 0.5, Dropout())
 
 
-@pytest.mark.parametrize(("dtype", "D", "heads"), [("float32", 64, (1, 1)), ("float64", 100, (1, 1)),
-                                                  ("float32", 64, (2, 1)), ("float64", 100, (2, 1))])  # fmt: skip
-def test_no_fault_and_the_same_bits_in_any_order(emulated, dtype, D, heads):
+@pytest.mark.parametrize(("dtype", "D", "heads", "seed"), [
+    ("float32", 64, (1, 1), 1), ("float64", 100, (2, 1), 2),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in [
+        ("float64", 100, (1, 1), 3), ("float32", 64, (2, 1), 4), ("float32", 64, (1, 1), 5), ("float64", 100, (2, 1), 6)
+    ]),
+])  # fmt: skip
+def test_no_fault_and_the_same_bits_in_any_order(emulated, dtype, D, heads, seed):
     """Checked mode raises on races, missing barriers, unwritten shared memory and indices out of bounds. One width
     whose tiles hold whole rows, one that comes in parts: they synchronise differently."""
     arrays, options = inputs(dtype, 1, *heads, 67, 70, D, (66,), True, 1, 0.2)
     plain = both_ways(emulated, arrays, options)
-    for seed in (1, 2):
-        with kernels.emulator.checked(seed=seed):
-            shuffled = both_ways(emulated, arrays, options)
-        assert [x.tobytes() for x in shuffled] == [x.tobytes() for x in plain], seed
+    with kernels.emulator.checked(seed=seed):
+        shuffled = both_ways(emulated, arrays, options)
+    assert [x.tobytes() for x in shuffled] == [x.tobytes() for x in plain]
 
 
 @pytest.mark.parametrize(("keys", "is_causal"), [(128, False), (128, True), (70, True)])

@@ -36,7 +36,7 @@ def test_every_tier_has_every_kernel_under_the_same_path():
 
 
 def test_every_forward_kernel_has_samples():
-    without = {"adam", "sum_of_squares"}  # no derivative; tested by themselves
+    without = {"adam", "dequantise", "sum_of_squares"}  # no derivative; tested by themselves
     forward = {name for name in CONTRACT if not name.endswith("_backward")} - without
     assert forward == set(SAMPLES)
 
@@ -109,6 +109,20 @@ WRONG = {
         "attention", (*HEADS, Mask(np.ma.masked_array([9], [True])), 1.0, Dropout()),
         "mask.key_lengths is a MaskedArray"),
     "a matrix": ("softmax", (F64((2, 3)).view(np.matrix),), "x is a matrix; kernels take plain arrays only"),
+    "quantised weights as numbers": (
+        "quantised_linear", (F64((2, 32)), F64((4, 32)), "Q8_0"), "weight holds float64; quantised weights are bytes"),
+    "half a block": (
+        "quantised_linear", (F64((2, 32)), np.zeros((4, 33), "u1"), "Q8_0"), "33 bytes are not whole blocks of Q8_0"),
+    "blocks of the other kind": (
+        "quantised_linear", (F64((2, 320)), np.zeros((4, 340), "u1"), "Q4_1"), "hold 544 weights, but C is 320"),
+    "too few columns to pass back": (
+        "quantised_linear_backward", (F64((2, 3)), np.zeros((4, 34), "u1"), "Q8_0"), "F is 3 in an earlier argument"),
+    "w_down of another width": (
+        "quantised_gated_feed_forward",
+        (F64((2, 32)), *[np.zeros((64, 34), "u1")] * 2, np.zeros((5, 34), "u1"), "Q8_0", "silu"),
+        "hold 32 weights, but F is 64"),
+    "an unknown kind of quantised weights": (
+        "dequantise", (np.zeros((4, 34), "u1"), "Q4_K"), "unknown kind 'Q4_K'; choose from Q8_0, Q4_1"),
     "shapes that do not broadcast": ("add", (F64((2, 3)), F64((2,))), "cannot be broadcast"),
     "matrices that do not fit": ("matmul", (F64((2, 3)), F64((2, 3))), r"not \(2, 3\) @ \(2, 3\)"),
     "an axis too many": ("sum", (F64((2, 3)), (2,)), "axes .2,. do not fit"),
@@ -186,6 +200,21 @@ def test_cost_of_a_gated_layer_counted_by_hand(biases):
     back = CONTRACT["gated_feed_forward_backward"].cost(dy, x, w, w, down, hidden, hidden, "silu", *flags)
     assert back.flops == 4 * products + 6 * N * width + N * C + biases * (2 * N * width + N * E)
     assert back.bytes_written == 8 * (x.size + 2 * w.size + down.size + biases * (2 * width + E))
+
+
+def test_cost_of_quantised_weights_counts_their_bytes():
+    """A row of 64 weights is 68 bytes of Q8_0; to unpack a weight takes two operations at most."""
+    x, dy, weight = np.zeros((3, 64), "f4"), np.zeros((3, 5), "f4"), np.zeros((5, 68), "u1")
+    forward = CONTRACT["quantised_linear"].cost(x, weight, "Q8_0")
+    assert forward == (2 * 3 * 64 * 5 + 2 * 5 * 64, 4 * x.size + 5 * 68, 4 * 3 * 5)
+    backward = CONTRACT["quantised_linear_backward"].cost(dy, weight, "Q8_0")
+    assert backward == (forward.flops, 4 * dy.size + 5 * 68, 4 * x.size)
+    down = np.zeros((2, 6 * 20), "u1")
+    weights = [np.zeros((192, 40), "u1")] * 2
+    gated = CONTRACT["quantised_gated_feed_forward"].cost(x, *weights, down, "Q4_1", "silu")
+    products = 2 * 3 * 64 * 192 + 3 * 192 * 2
+    assert gated.flops == 2 * products + 2 * 3 * 192 + 2 * (2 * 192 * 64 + 2 * 192)
+    assert gated.bytes_read == 4 * x.size + 2 * 192 * 40 + 2 * 120 and gated.bytes_written == 4 * 3 * 2
 
 
 def test_cost_of_a_batched_product():

@@ -51,7 +51,7 @@ def compiled_files(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("works-")]
 
 
-@pytest.mark.parametrize("tier", CALLS)
+@pytest.mark.parametrize("tier", ["numba", pytest.param("emulated", marks=pytest.mark.slow)])
 def test_damaged_files_are_made_anew(call, tmp_path, tier):
     """Every file at once: an index, machine code, the emulator and its kernels. Said once, and not again afterwards."""
     if tier not in kernels.available():

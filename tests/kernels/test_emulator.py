@@ -1,10 +1,12 @@
 """The launcher and the emulator: CUDA's words mean what they mean on a GPU, and mistakes are named."""
 
 import os
+import platform
 import subprocess
 import sys
 import types
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +60,19 @@ extern "C" __global__ void reductions(real* y, const real* x, long long n) {
 }
 extern "C" __global__ void scalars(real* y, int i, long long l, unsigned int u, unsigned long long v, real r) {
     if (threadIdx.x == 0) y[0] = i, y[1] = l, y[2] = u, y[3] = v, y[4] = r, y[5] = CONSTANT;
+}
+struct Pair { real one, other; };
+extern "C" __global__ void unwritten(real* y, int i, real zero) {
+    if (threadIdx.x) return;
+    real number, few[4], many[300], square[3][5];
+    Pair pair;
+    for (int turn = 0; turn < 2; turn++) {  // in the second turn the first one's are gone
+        real inner[7];
+        if (turn == 1) y[5] = inner[i] * zero;
+        inner[i] = turn;
+    }
+    y[0] = number * zero, y[1] = few[i] * zero, y[2] = many[i] * zero, y[3] = square[i][i] * zero;
+    y[4] = pair.other * zero;
 }
 """
 DEFINES = {"CONSTANT": 42}
@@ -122,6 +137,19 @@ def test_scalars_and_constants(words):
     y = np.zeros(6)
     run(words, "scalars", (y, -3, -(2**40), 2**32 - 1, 2**52 + 1, 0.1))
     assert y.tolist() == [-3, -(2**40), 2**32 - 1, 2**52 + 1, 0.1, 42]
+
+
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64"), reason="GCC for other processors writes its pattern otherwise"
+)
+@pytest.mark.parametrize("mode", ["fast", "checked"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_locals_that_nobody_wrote_are_nan(words, dtype, mode):
+    """Even a product with zero shows them. GCC's own pattern is a finite number."""
+    y = np.zeros(6, dtype)
+    with checked() if mode == "checked" else nullcontext():
+        run(words, "unwritten", (y, 2, 0.0), dtype=dtype)
+    assert np.isnan(y).all()
 
 
 def test_an_empty_grid_is_nothing_to_do(words):
@@ -194,7 +222,11 @@ def in_new_process(code: str, **environment: str) -> subprocess.CompletedProcess
 
 @pytest.mark.parametrize(
     ("compiler", "message"),
-    [("no-such-compiler", "there is no compiler 'no-such-compiler'; install g++"), ("false", "false cannot compile")],
+    [
+        ("no-such-compiler", "there is no compiler 'no-such-compiler'; install g++"),
+        ("false", "false cannot compile"),
+        ("'", 'CXX="\'" in the environment is no command (No closing quotation); install g++'),
+    ],
 )
 def test_no_compiler_is_a_reason_not_a_crash(tmp_path, compiler, message):
     code = "import kernels; print(kernels.reasons()['emulated']); print(kernels.available())"

@@ -111,6 +111,7 @@ def test_missed_barriers_are_found_without_any_checks(name):
     run(name, 0)  # and the emulator works on after a failure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", SANITIZERS)
 def test_sanitizers_find_their_faults(how):
     need(how)
@@ -123,6 +124,7 @@ def test_sanitizers_find_their_faults(how):
         assert re.search(f"{text}.*{marked(name)}", found, re.DOTALL), found
 
 
+@pytest.mark.slow
 def test_a_race_between_blocks_needs_the_second_mode():
     """Blocks in order hide it: the negative control of the mode that does not order them."""
     need("threads")
@@ -140,6 +142,7 @@ def test_nothing_is_found_without_the_fault(name):
         assert len(report.launches) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", SANITIZERS)
 def test_sanitizers_find_nothing_without_the_faults(how):
     need(how)

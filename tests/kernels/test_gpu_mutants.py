@@ -94,6 +94,7 @@ def notices(name: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", sorted(TARGETS))
 def test_every_mistake_is_noticed(file, tmp_path, monkeypatch):
     if "emulated" not in kernels.available():

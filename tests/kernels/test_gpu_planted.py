@@ -5,11 +5,13 @@ Each runs in processes of its own: a planted mistake may write anywhere. Run as 
 """
 
 import os
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -40,22 +42,24 @@ def notices(detector: str, folder: Path, name: str) -> bool:
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, timeout=600).returncode != 0
 
 
-def found_by(number: int) -> list[str]:
+def found_by(number: int, everybody: bool = False) -> list[str]:
+    """Who finds it; without `everybody`, the first one who does."""
     file, name, *change = PLANTED[number]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "gpu"
         shutil.copytree(GPU, folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
         text = (folder / file).read_text(encoding="utf-8")
         (folder / file).write_text(planted(text, *change), encoding="utf-8")
-        return [detector for detector in DETECTORS if notices(detector, folder, name)]
+        found = (detector for detector in DETECTORS if notices(detector, folder, name))
+        return list(found if everybody else islice(found, 1))
 
 
-def report(numbers: list[int]) -> list[int]:
-    """Prints who found what; returns the mistakes that nobody found."""
+def report(numbers: list[int], everybody: bool = False) -> list[int]:
+    """Prints who found what (each mistake: the first who did, or everybody); returns the mistakes that nobody found."""
     count = dict.fromkeys(DETECTORS, 0)
     missed = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for number, found in zip(numbers, pool.map(found_by, numbers), strict=True):
+        for number, found in zip(numbers, pool.map(lambda n: found_by(n, everybody), numbers), strict=True):
             file, _, old, new, *_ = PLANTED[number]
             what = " ".join(f"{old.strip()} -> {new.strip() or 'nothing'}".split())
             print(f"{number:3d}  {file:24s} {', '.join(found) or 'NOBODY':34s} {what}", flush=True)
@@ -73,7 +77,9 @@ def test_every_text_is_still_there(change):
 
 
 @pytest.mark.hostile
-def test_every_planted_mistake_is_found():
+def test_every_planted_mistake_is_found(record_property):
+    from seeded import PART, SEED
+
     import kernels
 
     if (reason := kernels.reasons()["emulated"]) is not None:
@@ -81,8 +87,10 @@ def test_every_planted_mistake_is_found():
     assert not [d for d in DETECTORS for name in ("exp", "cross_entropy") if notices(d, GPU, name)], (
         "nothing is planted"
     )
-    assert report(list(range(len(PLANTED)))) == []
+    numbers = sorted(random.Random(SEED).sample(range(len(PLANTED)), -(-len(PLANTED) // PART)))
+    assert report(numbers) == []
+    record_property("hostile", f"mistakes planted in the CUDA files: {len(numbers)}, all found")
 
 
 if __name__ == "__main__":
-    sys.exit(bool(report([int(n) for n in sys.argv[1:]] or list(range(len(PLANTED))))))
+    sys.exit(bool(report([int(n) for n in sys.argv[1:]] or list(range(len(PLANTED))), everybody=True)))

@@ -6,6 +6,7 @@ import contextvars
 import os
 import subprocess
 import sys
+import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -54,14 +55,26 @@ WAYS = {
     "    assert list(pool.map(work, range(4))) == [expected] * 4",
     "a child of a child": "with ProcessPoolExecutor(1, mp_context=context) as pool:\n"
     "    assert list(pool.map(grandchild, range(1))) == [expected]",
-    "while other threads work": "stop = threading.Event()\n"
-    "def busy():\n    while not stop.is_set(): work()\n"
-    "others = [threading.Thread(target=busy) for _ in range(2)]\n"
-    "[other.start() for other in others]\n"
-    "for _ in range(8):\n    child = os.fork()\n    if child == 0:\n        os._exit(0 if work() == expected else 1)\n"
-    "    assert os.waitpid(child, 0)[1] == 0\n"
-    "stop.set()\n[other.join() for other in others]",
 }
+
+# The same while two other threads call kernels all the time, so that there is no moment in which nobody does.
+BUSY = """
+stop, calls = threading.Event(), []
+def busy():
+    while not stop.is_set():
+        calls.append(work() == expected)
+others = [threading.Thread(target=busy) for _ in range({threads})]
+[other.start() for other in others]
+for _ in range({times}):
+    {way}
+    before = len(calls)
+    while len(calls) < before + 4: pass  # the parent's threads go on
+stop.set()
+[other.join() for other in others]
+assert all(calls)
+"""
+FORK_ITSELF = "child = os.fork()\nif child == 0:\n    os._exit(0 if work() == expected else 1)\n"
+FORK_ITSELF += "assert os.waitpid(child, 0)[1] == 0"
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess:
@@ -69,16 +82,56 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
 
 
-# workqueue serves one Python thread only: see below
-PAIRS = [(way, layer) for way in WAYS for layer in ("omp", "workqueue") if "threads" not in way or layer == "omp"]
-
-
 @FORK
-@pytest.mark.parametrize("way, layer", PAIRS)
+@pytest.mark.parametrize("layer", ["omp", "workqueue"])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_forked_child_computes_the_same_bits(way, layer):
     """After the parent has used kernels, whose threads the child does not have."""
     result = run(WORK.format(code=WAYS[way]), NUMBA_THREADING_LAYER=layer)
     assert (result.returncode, result.stdout, result.stderr) == (0, "fine\n", "")
+
+
+@FORK
+@pytest.mark.parametrize("way", ["os.fork", *WAYS])
+def test_a_fork_waits_for_kernels_of_other_threads(way):
+    """A child that is forked in the midst of one inherits locks that nobody there will ever open."""
+    code = textwrap.indent(WAYS.get(way, FORK_ITSELF), "    ").strip()
+    times = 8 if way == "os.fork" else 2
+    result = run(WORK.format(code=BUSY.format(way=code, threads=2, times=times)), NUMBA_THREADING_LAYER="omp")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "fine\n", "")
+
+
+@FORK
+def test_a_fork_into_a_kernel_that_does_not_end_is_told():
+    """The child refuses to compute, at once; the parent goes on."""
+    code = """
+from kernels.cpu import threads
+threads.PATIENCE = 0.1
+release = threading.Event()
+stuck = threading.Thread(target=threads.finished_before_forks(release.wait))
+stuck.start()
+child = os.fork()
+if child == 0:
+    try:
+        work()
+    except kernels.BackendError as error:
+        os._exit(7 if "get_context('spawn')" in str(error) else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+release.set()
+"""
+    result = run(WORK.format(code=code), NUMBA_THREADING_LAYER="omp")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "fine\n", "")
+
+
+def test_an_unknown_threading_layer_is_one_clear_error():
+    code = "import numpy as np, kernels\ntry: kernels.backend('numba').softmax(np.ones((2, 3)))\n"
+    code += "except kernels.BackendError as error: print(error)"
+    result = run(code, NUMBA_THREADING_LAYER="nonsense")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith(
+        "NUMBA_THREADING_LAYER='nonsense' in the environment: Numba cannot start its threads"
+    )
+    assert result.stdout.count("\n") == 1 and "or leave it unset" in result.stdout
 
 
 def test_workqueue_refuses_a_second_thread():

@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 import kernels
+from lessons.harness import claims
+from minitransformer.download.wheels import NotFetched
+from minitransformer.pretrained.fetch import fetch
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
@@ -31,9 +34,14 @@ CLAIMS = [
     "reverse-mode", "gradcheck-strict", "backward-cost",  # the engine's own, lessons 1 and 8 to 10
     "same-kernel", "intensity", "online-softmax", "attention-memory", "fused-head", "race",
     "rotary-relative", "rotary-layout", "rms-enough", "gate-count", "kv-heads", "norm-place",
+    "meaning-near", "word-in-context", "head-looks-back", "eps-detail",
+    "bpe-training", "bpe-fewest", "bytes-enough", "wordpiece-unknown",
+    "tone-in-band", "sound-as-source", "gaze-follows-time",
     "slices-weighted", "one-order", "ring-or-tree", "tokens-a-rank",
+    "half-a-step", "bits-counted", "blocks-contain", "bits-enough",
 ]  # fmt: skip
-BROKEN_FOR_REAL = SCRIPTS[:5]  # those that are quick: one control each is run by hand, for its exit code
+# One control each is run by hand, for its exit code; make test does it with the quickest lesson.
+BROKEN_FOR_REAL = [SCRIPTS[2], *(pytest.param(script, marks=pytest.mark.slow) for script in SCRIPTS[:5])]
 
 
 @cache
@@ -159,9 +167,19 @@ def test_what_a_form_lacks_is_named(change, lacking):
     assert missing_form(change(IN_GOOD_FORM)) == lacking
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def whole(script: Path):
+    """A lesson as a slow test; one that needs models of others is for `make test-models`, which fetches them."""
+    marks = [pytest.mark.models] if claims.needs(script) else [pytest.mark.slow]
+    return pytest.param(script, marks=marks, id=script.stem)
+
+
+@pytest.mark.parametrize("script", [whole(script) for script in SCRIPTS])
 def test_a_lesson_passes_and_catches_every_broken_engine(script, python):
+    for model in claims.needs(script):
+        try:
+            fetch(model)
+        except NotFetched as error:
+            pytest.skip(f"{script.stem} needs {model}, and {error}")
     result = python("-m", "minitransformer", "lessons", script.stem, "--changed", cwd=ROOT)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     record = json.loads((ROOT / "build" / "lessons" / f"{script.stem}.json").read_text(encoding="utf-8"))

@@ -1,11 +1,14 @@
 """Optimizers against their formulas written out with plain floats, clipping, schedules, and saved state."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
 
 from autograd import Tensor
+from autograd.scaled_gradient import gradient_and_factor
 from minitransformer import optim
 from minitransformer.module import Parameter
 from minitransformer.optim import SGD, Adam, AdamW, clip_grad_norm
@@ -173,6 +176,32 @@ def test_clipped_gradients_add_up():
     np.testing.assert_allclose(a.grad.numpy(), [1.6, 1.8], **CLOSE)
 
 
+CLIPPED = {
+    "attributes": lambda weight: (weight.grad.shape, weight.grad.requires_grad, weight.grad.is_leaf) and weight.grad,
+    "detached": lambda weight: weight.grad.detach(),
+    "copied": lambda weight: copy.deepcopy(weight).grad,
+    "pickled": lambda weight: pickle.loads(pickle.dumps(weight)).grad,
+    "moved": lambda weight: weight.to("numpy").grad,
+    "clipped again": lambda weight: clip_grad_norm([weight], 9.0) and weight.grad,
+}
+
+
+@pytest.mark.parametrize("way", CLIPPED.values(), ids=CLIPPED)
+def test_a_clipped_gradient_is_a_tensor_like_others(way, backend):
+    """However one comes to it; and an optimizer steps by the product, not by the product times the factor."""
+    weight = Parameter(np.zeros(2))
+    weight.grad = Tensor(np.array([30.0, 40.0]))
+    clip_grad_norm([weight], 5.0)
+    found = way(weight)
+    np.testing.assert_allclose(found.numpy(), [3.0, 4.0], **CLOSE)
+    array, factor = gradient_and_factor(found)
+    np.testing.assert_allclose(found.backend.to_numpy(array) * factor, [3.0, 4.0], **CLOSE)
+    with pytest.raises(AttributeError, match="no 'nonsense'"):
+        weight.grad.nonsense  # noqa: B018 - the question is the test
+    with pytest.raises(ValueError, match="read-only"):
+        weight.grad.data *= 2
+
+
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_a_norm_that_is_no_number_is_shown(bad):
     a, b = Parameter(np.zeros(2)), Parameter(np.zeros(2))
@@ -226,7 +255,8 @@ def test_clipping_before_adam_writes_no_second_gradient(monkeypatch, backend):
     monkeypatch.setattr(weight.backend, "multiply", None)  # whoever calls it now fails
     clip_grad_norm([weight], 1.0)
     optimizer.step()
-    assert weight.grad_and_factor()[0] is gradient.array and weight.grad_and_factor()[1] < 1
+    array, factor = gradient_and_factor(weight.grad)
+    assert array is gradient.array and factor < 1
 
 
 def test_an_optimizer_shows_what_it_does():

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from minitransformer.config import BASE, LAB, LAB_TRANSLATOR, LLAMA
+from minitransformer.config import BASE, LAB, LAB_TRANSLATOR, LLAMA, Config
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Case:
     rounds: int = 7
     repeats: int = 1  # units of work timed in a round
     flops: Callable[[dict], float] | None = None  # matrix products of one unit of work
+    peers: tuple[str, ...] = ("torch",)
 
 
 def step_flops(s: dict) -> float:
@@ -58,6 +59,12 @@ def llama_flops(s: dict) -> float:
     return 6 * tokens * weights + attention
 
 
+def encoder_flops(s: dict) -> float:
+    """Products of MiniLM's encoder, forward only; every word sees all others."""
+    C, tokens = MINILM.d_model, s["B"] * s["T"]
+    return MINILM.n_layers * (2 * tokens * (4 * C * C + 2 * C * MINILM.d_ff) + s["B"] * s["T"] ** 2 * C * 4)
+
+
 def attention_flops(s: dict) -> float:
     return s["B"] * s["H"] * s["T"] * (s["T"] + 1) / 2 * s["D"] * 14
 
@@ -92,14 +99,25 @@ def _rotary(B: int, H: int, T: int, D: int, repeats: int) -> Case:
     return Case(f"rotary-{H * D}", title, "rotary", sizes, 1.2, 15, repeats)
 
 
+def _encoder(B: int, T: int, target: float, rounds: int, repeats: int) -> Case:
+    title = f"MiniLM's encoder, inference, {B} × {T} words"
+    sizes = {"B": B, "T": T}
+    return Case(f"encoder-{B}x{T}", title, "encoder", sizes, target, rounds, repeats, encoder_flops, ("torch", "onnx"))
+
+
+MINILM = Config.of(
+    "Bert", vocab_size=30522, d_model=384, n_heads=12, n_layers=6, d_ff=1536, max_len=512, norm_eps=1e-12, heads="none"
+)
+SMALL = replace(LAB, vocab_size=255, d_model=64, n_heads=4, n_layers=2, d_ff=128, max_len=32)  # as lessons train
+
 LLAMA_STEP = replace(
     LLAMA, vocab_size=32000, d_model=512, n_heads=8, n_kv_heads=2, n_layers=4, d_ff=1376, max_len=256,
     rotary_base=10000.0,
 )  # fmt: skip
 
 _CASES = [
-    Case("lm", "labs' language model, training step, 8 × 256", "language_model", {"B": 8, "T": 256}, 2.0, 7, 1,
-         step_flops),
+    Case("lm", "labs' language model, training step, 8 × 256", "language_model", {"B": 8, "T": 256, "model": LAB}, 2.0,
+         7, 1, step_flops),
     Case("lm-padded", "the same, 16 reviews of different lengths, padded", "padded_language_model", {"B": 16}, 2.5, 5),
     Case("classifier", "labs' classifier, training step, 8 × 256, clip 0.5", "classifier",
          {"B": 8, "T": 256, "classes": 2}, 1.5, 7, 4, classifier_flops),
@@ -126,6 +144,13 @@ _CASES = [
     _rotary(8, 8, 512, 64, 20),
     _rotary(8, 16, 1024, 64, 5),
     Case("adam", "Adam, 11 million parameters", "adam", {"N": 11_000_000}, 1.0, 11, 10),
-    Case("generate", "labs' model writes 200 words, one at a time, cached", "generate", {"words": 200}, 1.3, 5),
+    _encoder(1, 16, 1.2, 15, 20),
+    _encoder(1, 128, 1.2, 11, 8),
+    _encoder(32, 128, 1.2, 5, 1),
+    _encoder(8, 512, 1.0, 5, 1),
+    Case("small", "small language model (width 64, 2 layers), training step, 16 × 32, clip 1", "language_model",
+         {"B": 16, "T": 32, "model": SMALL, "clip": 1.0}, 2.0, 15, 20),
+    Case("generate", "labs' model writes 200 words, one at a time, cached", "generate", {"B": 1, "words": 200}, 2.5, 5),
+    Case("generate-8", "the same, 8 texts at once", "generate", {"B": 8, "words": 200}, 2.5, 5),
 ]  # fmt: skip
 CASES = {case.name: case for case in _CASES}

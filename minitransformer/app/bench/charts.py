@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from minitransformer.app.bench.growth import Curve
+from minitransformer.app.bench.ledger import Step
 from minitransformer.app.bench.roofline import Point
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#555555"
@@ -80,6 +81,23 @@ def growth(curves: list[Curve], path: Path) -> None:
             axes.set(xlabel=curve.axis, ylabel=name if column == 0 else "")
             if row == 0:
                 axes.set_title(curve.title, fontsize=10)
+    _finish(figure, path)
+
+
+def ledger(steps: list[Step], path: Path) -> None:
+    """The memory of a training step over its Functions, one panel a way of doing it."""
+    figure, panels = plt.subplots(1, len(steps), figsize=(5 * len(steps), 3.8), layout="constrained", sharey=True)
+    for axes, step in zip(panels, steps, strict=True):
+        axes.plot([m.bytes / 1e6 for m in step.measured], color=ORANGE, lw=4, alpha=0.55, label="measured")
+        axes.plot([m.bytes / 1e6 for m in step.predicted], color=BLUE, lw=1.3, label="predicted from the tape")
+        turn = next(i for i, m in enumerate(step.measured) if m.backward)
+        axes.axvline(turn, color=GREY, lw=1, ls=":")
+        axes.text(turn, 0.02, " backward begins", transform=axes.get_xaxis_transform(), fontsize=8, color=GREY)
+        axes.set_title(f"{step.title}: {step.peak / 1e6:.0f} MB at most", fontsize=10)
+        axes.set(xlabel="Functions run, then visited", ylim=(0, None))
+    panels[0].set_ylabel("megabytes of arrays")
+    panels[0].legend(loc="center left", fontsize=9, frameon=False, bbox_to_anchor=(0, 0.3))
+    figure.suptitle("Memory of a training step, 12 layers, 4 × 256 words", fontsize=11)
     _finish(figure, path)
 
 

@@ -7,10 +7,11 @@ import numpy as np
 
 import autograd.functional as F
 import kernels
-from autograd import Tensor
+from autograd import Tensor, no_grad
 from minitransformer.app.bench import bench_inputs
+from minitransformer.app.bench.cases import MINILM
 from minitransformer.decoding import generate as write
-from minitransformer.models import LanguageModel, Model, Translator, build
+from minitransformer.models import Bert, LanguageModel, Model, Translator, build
 from minitransformer.optim import Adam, clip_grad_norm
 
 Work = Callable[[], Any]
@@ -32,16 +33,13 @@ def _training(model: Model, loss: Callable[[], Tensor], clip: float | None = Non
 
 
 def language_model(sizes: dict, _data: str | None) -> Work:
-    model: Any = build("lab", seed=0)
-    ids = bench_inputs.words(sizes["B"], sizes["T"] + 1, 50001)
-    return _training(model, lambda: model.loss(ids[:, :-1], ids[:, 1:]))
-
-
-def llama(sizes: dict, _data: str | None) -> Work:
     config = sizes["model"]
     model = LanguageModel(config)
     ids = bench_inputs.words(sizes["B"], sizes["T"] + 1, config.vocab_size)
-    return _training(model, lambda: model.loss(ids[:, :-1], ids[:, 1:]))
+    return _training(model, lambda: model.loss(ids[:, :-1], ids[:, 1:]), sizes.get("clip"))
+
+
+llama = language_model
 
 
 def padded_language_model(sizes: dict, data: str | None) -> Work:
@@ -114,7 +112,19 @@ def adam(sizes: dict, _data: str | None) -> Work:
 def generate(sizes: dict, _data: str | None) -> Work:
     model: Any = build("lab", seed=0)
     model.eval()
-    return lambda: write(model, np.array([[0]]), max_new_tokens=sizes["words"])
+    return lambda: write(model, np.zeros((sizes["B"], 1), int), max_new_tokens=sizes["words"])
+
+
+def encoder(sizes: dict, _data: str | None) -> Work:
+    bert = Bert(MINILM)
+    bert.eval()
+    ids = bench_inputs.words(sizes["B"], sizes["T"], MINILM.vocab_size or 0)
+
+    def hidden() -> np.ndarray:
+        with no_grad():
+            return bert.hidden(ids, np.zeros_like(ids)).numpy()
+
+    return hidden
 
 
 def threads() -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from minitransformer.app.bench.cases import Case
+from minitransformer.app.bench.ours import threads
 from minitransformer.errors import UserError
 
 
@@ -33,7 +34,7 @@ class Side:
 
 class _Worker:
     def __init__(self, case: Case, side: str, data: str | None):
-        command = [sys.executable, "-m", "minitransformer.app.bench.worker", case.name, side]
+        command = [sys.executable, "-m", "minitransformer.app.bench.worker", case.name, side, str(threads())]
         self.case, self.side = case, Side(side)
         self.process = subprocess.Popen(
             command + ([data] if data else []),

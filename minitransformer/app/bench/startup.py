@@ -24,5 +24,6 @@ def seconds(tries: int, cold: bool = False) -> float:
 
 if __name__ == "__main__":
     from minitransformer.app.bench import ours
+    from minitransformer.app.bench.cases import CASES
 
-    ours.language_model({"B": 8, "T": 256}, None)()
+    ours.language_model(CASES["lm"].sizes, None)()

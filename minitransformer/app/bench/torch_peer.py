@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from minitransformer.app.bench import bench_inputs
+from minitransformer.app.bench.cases import MINILM
 from minitransformer.config import LAB, Config
 from minitransformer.positions import positional_encoding
 
@@ -51,12 +52,16 @@ class SelfAttention(Attention):
 class Block(nn.Module):
     """Encoder block, or decoder block with `cross`; post-norm."""
 
-    def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float, cross: bool = False):
+    def __init__(
+        self, d_model: int, n_heads: int, d_ff: int, dropout: float, cross: bool = False, eps: float = 1e-5,
+        activation: Callable[[Tensor], Tensor] = F.relu,
+    ):  # fmt: skip
         super().__init__()
+        self.activation = activation
         self.attention = SelfAttention(d_model, n_heads)
         self.cross = Attention(d_model, n_heads) if cross else None
         self.one, self.two = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norms = nn.ModuleList(nn.LayerNorm(d_model) for _ in range(3 if cross else 2))
+        self.norms = nn.ModuleList(nn.LayerNorm(d_model, eps) for _ in range(3 if cross else 2))
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, causal: bool, memory: Tensor | None = None) -> Tensor:
@@ -64,22 +69,22 @@ class Block(nn.Module):
         x = self.norms[0](x + self.dropout(self.attention(x, causal, p)))
         if self.cross is not None and memory is not None:
             x = self.norms[1](x + self.dropout(self.cross(x, memory, False, p)))
-        hidden = self.dropout(F.relu(self.one(x)))
+        hidden = self.dropout(self.activation(self.one(x)))
         return self.norms[-1](x + self.dropout(self.two(hidden)))
 
 
 class LanguageModel(nn.Module):
-    def __init__(self, outputs: int | None = LAB.vocab_size):
+    def __init__(self, config: Config = LAB, outputs: int | None = None):
         super().__init__()
-        d = LAB.d_model
-        self.embedding = nn.Embedding(LAB.vocab_size, d)
-        self.blocks = nn.ModuleList(Block(d, LAB.n_heads, LAB.d_ff, 0.0) for _ in range(LAB.n_layers))
-        self.head = nn.Linear(d, outputs)
-        table = torch.from_numpy(positional_encoding(LAB.max_len, d).astype(np.float32))
+        d = config.d_model
+        self.embedding = nn.Embedding(config.vocab_size, d)
+        self.blocks = nn.ModuleList(Block(d, config.n_heads, config.d_ff, 0.0) for _ in range(config.n_layers))
+        self.head = nn.Linear(d, outputs or config.vocab_size)
+        table = torch.from_numpy(positional_encoding(config.max_len, d).astype(np.float32))
         self.register_buffer("positions", table)
 
     def base(self, ids: Tensor) -> Tensor:
-        x = self.embedding(ids) * math.sqrt(LAB.d_model) + self.positions[: ids.shape[1]]
+        x = self.embedding(ids) * math.sqrt(self.embedding.embedding_dim) + self.positions[: ids.shape[1]]
         for block in self.blocks:
             x = block(x, True)
         return x
@@ -141,6 +146,25 @@ class Llama(nn.Module):
         return self.head(self.norm(x))
 
 
+class Bert(nn.Module):
+    """Its encoder alone."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        d, sizes = config.d_model, (config.d_model, config.n_heads, config.d_ff)
+        self.words, self.segments = nn.Embedding(config.vocab_size, d), nn.Embedding(2, d)
+        self.places = nn.Parameter(torch.randn(config.max_len, d))
+        self.norm = nn.LayerNorm(d, config.norm_eps)
+        blocks = (Block(*sizes, 0.0, eps=config.norm_eps, activation=F.gelu) for _ in range(config.n_layers))
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
+        x = self.norm(self.words(ids) + self.segments(segments) + self.places[: ids.shape[1]])
+        for block in self.blocks:
+            x = block(x, False)
+        return x
+
+
 class Translator(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
@@ -192,19 +216,18 @@ def _training(model: nn.Module, forward: Callable, targets: Tensor, compiled: bo
     return step
 
 
-def language_model(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
-    model = LanguageModel()
-    ids = torch.from_numpy(bench_inputs.words(sizes["B"], sizes["T"] + 1, 50001))
+def _next_words(model: nn.Module, sizes: dict, compiled: bool) -> Work:
+    ids = torch.from_numpy(bench_inputs.words(sizes["B"], sizes["T"] + 1, sizes["model"].vocab_size))
     x, y = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
-    return _training(model, lambda: model(x), y, compiled)
+    return _training(model, lambda: model(x), y, compiled, sizes.get("clip"))
+
+
+def language_model(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
+    return _next_words(LanguageModel(sizes["model"]), sizes, compiled)
 
 
 def llama(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
-    config = sizes["model"]
-    model = Llama(config)
-    ids = torch.from_numpy(bench_inputs.words(sizes["B"], sizes["T"] + 1, config.vocab_size))
-    x, y = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
-    return _training(model, lambda: model(x), y, compiled)
+    return _next_words(Llama(sizes["model"]), sizes, compiled)
 
 
 def padded_language_model(sizes: dict, data: str | None, compiled: bool = False) -> Work:
@@ -214,7 +237,7 @@ def padded_language_model(sizes: dict, data: str | None, compiled: bool = False)
 
 
 def classifier(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
-    model = LanguageModel(2)
+    model = LanguageModel(outputs=2)
     ids = torch.from_numpy(bench_inputs.words(sizes["B"], sizes["T"], 50001))
     labels = torch.arange(sizes["B"]) % 2
     return _training(model, lambda: model.head(model.base(ids)[:, -1]), labels, compiled, clip=0.5)
@@ -283,11 +306,11 @@ def generate(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
     """Keys and values are written into arrays that were made once; each word costs one row of every product."""
     model = LanguageModel().eval()
     d, heads, layers = LAB.d_model, LAB.n_heads, LAB.n_layers
-    keys, values = (torch.empty(layers, 1, heads, sizes["words"], d // heads) for _ in range(2))
+    keys, values = (torch.empty(layers, sizes["B"], heads, sizes["words"], d // heads) for _ in range(2))
 
     @torch.inference_mode()
-    def write() -> list[int]:
-        word, words = torch.tensor([[0]]), []
+    def write() -> list[list[int]]:
+        word, words = torch.zeros((sizes["B"], 1), dtype=torch.int64), []
         for t in range(sizes["words"]):
             x = model.embedding(word) * math.sqrt(d) + model.positions[t]
             for layer, block in enumerate(model.blocks):
@@ -298,7 +321,19 @@ def generate(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
                 x = block.norms[0](x + attention.out(mixed.transpose(1, 2).flatten(2)))
                 x = block.norms[1](x + block.two(F.relu(block.one(x))))
             word = model.head(x[:, -1]).argmax(-1, keepdim=True)
-            words.append(int(word))
+            words.append(word[:, 0].tolist())
         return words
 
     return write
+
+
+def encoder(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
+    model = Bert(MINILM).eval()
+    ids = torch.from_numpy(bench_inputs.words(sizes["B"], sizes["T"], MINILM.vocab_size or 0))
+    forward = torch.compile(model) if compiled else model
+
+    @torch.inference_mode()
+    def hidden() -> np.ndarray:
+        return forward(ids, torch.zeros_like(ids)).numpy()
+
+    return hidden

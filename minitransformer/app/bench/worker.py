@@ -1,12 +1,12 @@
 """One side of a case in a process of its own, so that memory and threads are its own too.
 
-    python -m minitransformer.app.bench.worker CASE SIDE [DATA]
+    python -m minitransformer.app.bench.worker CASE SIDE THREADS [DATA]
 
 prepares the work, then answers each line on stdin with one on stdout: the seconds of each unit of a round, or at the
 end the memory it took. A round begins with a unit that is not timed: the other side has just had the cores and their
-caches, which in a training run nobody else has. SIDE is ours, torch or compiled."""
+caches, which in a training run nobody else has. SIDE is ours, torch, compiled or onnx. A peer's process must not load
+Numba, whose threads make PyTorch's small operations ten times slower."""
 
-import importlib
 import json
 import resource
 import sys
@@ -16,17 +16,21 @@ from minitransformer.app.bench.cases import CASES
 from minitransformer.errors import UserError
 
 
-def prepare(case_name: str, side: str, data: str | None):
+def prepare(case_name: str, side: str, threads: int, data: str | None):
     case = CASES[case_name]
     if side == "ours":
         from minitransformer.app.bench import ours
 
         return getattr(ours, case.kind)(case.sizes, data)
+    if side == "onnx":
+        from minitransformer.app.bench import onnx_peer
+
+        return getattr(onnx_peer, case.kind)(case.sizes, data, threads)
     import torch
 
     from minitransformer.app.bench import torch_peer
 
-    torch.set_num_threads(importlib.import_module("minitransformer.app.bench.ours").threads())
+    torch.set_num_threads(threads)
     return getattr(torch_peer, case.kind)(case.sizes, data, side == "compiled")
 
 
@@ -35,8 +39,8 @@ def peak_megabytes() -> float:
     return peak / 2**20 if sys.platform == "darwin" else peak / 1024
 
 
-def main(case_name: str, side: str, data: str | None = None) -> None:
-    work, repeats = prepare(case_name, side, data), CASES[case_name].repeats
+def main(case_name: str, side: str, threads: str, data: str | None = None) -> None:
+    work, repeats = prepare(case_name, side, int(threads), data), CASES[case_name].repeats
     before = peak_megabytes()
     start = time.perf_counter()
     for _ in range(2):  # compiles, and fills caches

@@ -1,13 +1,14 @@
-"""Measure the engine, side by side with PyTorch where it is installed.
+"""Measure the engine, side by side with PyTorch and ONNX Runtime where they are installed.
 
 Each case runs ours and the peer in turns, each in a process of its own with the same number of threads, for several
 rounds: best and median, the ratio, the peak memory of each, and the share of the matrix-product rate that NumPy's BLAS
-reached between the rounds. Writes bench.json, bench.png, roofline.png and growth.png to build/bench.
+reached between the rounds. Writes bench.json, bench.png, roofline.png, growth.png and ledger.png to build/bench.
 
 examples:
   minitransformer bench                       everything (some minutes)
   minitransformer bench lm adam               two cases
   minitransformer bench lm --compile          also against torch.compile
+  minitransformer bench encoder-1x16          an encoder, also against ONNX Runtime
   minitransformer bench ranks                 several processes that train together
   minitransformer bench --list
 """
@@ -30,11 +31,15 @@ from minitransformer.errors import UserError
 
 FOLDER = Path("build/bench")
 GET_TORCH = 'pip install "torch>=2.4"'  # as the extra "bench" asks for
+GET_ONNX = 'pip install "onnxruntime>=1.20" "onnx>=1.17"'
+PEERS = {"torch": ("PyTorch", GET_TORCH), "onnx": ("ONNX Runtime", GET_ONNX)}
+NAMES = {"torch": "PyTorch", "compiled": "compiled", "onnx": "ONNX Runtime"}
 EXTRAS = {
     "start-up": "from nothing to the first training step, kernels cached and not",
     "profile": "where the training steps spend their time, kernel by kernel",
     "roofline": "every kernel under what this machine allows",
     "growth": "time and memory against length and vocabulary",
+    "ledger": "the memory of a training step, moment by moment, predicted from the tape and measured",
     "ranks": "several processes (mpiexec): bytes, times, and what to expect of more of them",
 }
 
@@ -54,7 +59,7 @@ class Options:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("case", nargs="*", help="cases to run (default: all); --list shows them")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
-    parser.add_argument("--against", choices=("torch", "nothing"), help="the peer (default: torch where installed)")
+    parser.add_argument("--against", choices=(*PEERS, "nothing"), help="the only peer (default: all installed)")
     parser.add_argument("--compile", action="store_true", help="add torch.compile as a third contestant")
     parser.add_argument("--rounds", type=numbers.at_least_one, metavar="N", help="rounds a case (default: 5 to 15)")
     parser.add_argument("--data", metavar="DIR", help="folder that holds cls-books-fr: real reviews for lm-padded")
@@ -98,15 +103,23 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _peers(options: Options) -> list[str]:
-    installed = importlib.util.find_spec("torch") is not None
-    if not installed and (options.against == "torch" or options.compile):
-        raise UserError(f"PyTorch is not installed; {GET_TORCH}, or leave --against and --compile out")
-    if not installed:
+    """Those who take part, in the cases that have them."""
+    if options.against == "nothing" and not options.compile:
+        return []
+    wanted = list(PEERS) if options.against is None else [options.against]
+    installed = [peer for peer in wanted if _installed(peer)]
+    if options.against in PEERS and not installed or options.compile and "torch" not in installed:
+        name, get = PEERS["torch" if options.compile else options.against or "torch"]
+        raise UserError(f"{name} is not installed; {get}, or leave --against and --compile out")
+    if options.against is None and "torch" not in installed:
         missing = "its times, the ratios and the picture bench.png"
         print(f"PyTorch is not installed, so {missing} are left out; to have them: {GET_TORCH}", file=sys.stderr)
-    if not installed or options.against == "nothing":
-        return []
-    return ["torch", "compiled"] if options.compile else ["torch"]
+    return installed + (["compiled"] if options.compile else [])
+
+
+def _installed(peer: str) -> bool:
+    packages = {"torch": ["torch"], "onnx": ["onnx", "onnxruntime"]}[peer]
+    return all(importlib.util.find_spec(package) is not None for package in packages)
 
 
 def _backend_line() -> str:
@@ -126,6 +139,7 @@ def _run_case(case: Any, sides: list[str], options: Options) -> dict[str, Any]:
     from minitransformer.app.bench.machine import bandwidth, sgemm_peak
     from minitransformer.app.bench.race import race
 
+    sides = [side for side in sides if side in ("ours", *case.peers, *(["compiled"] if "torch" in case.peers else []))]
     contestants, peak = race(case, sides, options.data, options.rounds, _tell, sgemm_peak)
     result: dict[str, Any] = {"name": case.name, "title": case.title, "target": case.target}
     for side in contestants:
@@ -137,11 +151,11 @@ def _run_case(case: Any, sides: list[str], options: Options) -> dict[str, Any]:
     if case.flops is not None:
         result["gflops"] = case.flops(case.sizes) / ours.best / 1e9
         result["peak"] = peak
-    if case.name == "generate":
+    if case.name == "generate":  # one text: bound by reading the weights
         result["bandwidth"] = _generation_traffic() * case.sizes["words"] / ours.best / 1e9
         result["memory"] = bandwidth()
     for side in contestants[1:]:
-        key = "ratio" if side.name == "torch" else "ratio_compiled"
+        key = "ratio" if side.name == "torch" else f"ratio_{side.name}"
         result[key] = side.best / ours.best
         result[key + "_median"] = side.median / ours.median
     _tell("")
@@ -159,10 +173,10 @@ def _generation_traffic() -> int:
 
 def _line(result: dict[str, Any]) -> str:
     parts = [f"{result['title']}: {_time(result['ours']['best'])}"]
-    if "ratio" in result:
-        parts.append(f"PyTorch {_time(result['torch']['best'])}, ratio {result['ratio']:.2f}")
-    if "ratio_compiled" in result:
-        parts.append(f"compiled {_time(result['compiled']['best'])}, ratio {result['ratio_compiled']:.2f}")
+    for side, name in NAMES.items():
+        key = "ratio" if side == "torch" else f"ratio_{side}"
+        if key in result:
+            parts.append(f"{name} {_time(result[side]['best'])}, ratio {result[key]:.2f}")
     if "gflops" in result:
         parts.append(f"{result['gflops']:.0f} GFLOPS = {result['gflops'] / result['peak']:.0%} of sgemm")
     if "bandwidth" in result:
@@ -185,11 +199,12 @@ def _print_summary(report: dict[str, Any]) -> None:
             f"{r['ratio']:.2f}" if peer else "", f"{r['target']:.1f}" if r["target"] else "",
             f"{r['ours']['megabytes']:.0f}", f"{peer['megabytes']:.0f}" if peer else "",
             f"{r['gflops'] / r['peak']:.0%}" if "gflops" in r else "",
+            f"{r['ratio_onnx']:.2f}" if "ratio_onnx" in r else "",
         ))  # fmt: skip
     if rows:
-        header = ("case", "best", "median", "PyTorch", "median", "ratio", "target", "MB", "its MB", "of sgemm")
-        print("\n" + table(header, rows, right=range(1, 10)))
-        print("ratio: PyTorch's best time / ours; MB: peak memory of the whole process")
+        header = ("case", "best", "median", "PyTorch", "median", "ratio", "target", "MB", "its MB", "of sgemm", "ONNX")
+        print("\n" + table(header, rows, right=range(1, 11)))
+        print("ratio: PyTorch's best time / ours; ONNX: that of ONNX Runtime; MB: peak memory of the whole process")
 
 
 def _start_up(_report: dict[str, Any]) -> dict[str, float]:
@@ -230,6 +245,18 @@ def _growth(_report: dict[str, Any]) -> list[dict[str, Any]]:
         exponents = f"time ~ {c.axis}^{c.exponent(c.seconds):.2f}, memory ~ {c.axis}^{c.exponent(c.megabytes):.2f}"
         print(f"{c.title}: {exponents} at the end; {c.seconds[-1]:.2f} s, {c.megabytes[-1]:.0f} MB at {c.sizes[-1]:,}")
     return [c._asdict() for c in curves]
+
+
+def _ledger(_report: dict[str, Any]) -> list[dict[str, Any]]:
+    from minitransformer.app.bench import charts, ledger
+
+    steps = ledger.measure(_tell)
+    charts.ledger(steps, FOLDER / "ledger.png")
+    _tell("")
+    for step in steps:
+        peaks = f"{step.predicted_peak / 1e6:.1f} MB predicted from the tape, {step.peak / 1e6:.1f} MB measured"
+        print(f"memory of a step, {step.title}: {peaks}")
+    return [step._asdict() for step in steps]
 
 
 def _profile(_report: dict[str, Any]) -> dict[str, Any]:
@@ -285,7 +312,8 @@ def _ranks(_report: dict[str, Any]) -> dict[str, Any]:
 
 
 _EXTRA_RUNS = {
-    "start-up": _start_up, "profile": _profile, "roofline": _roofline, "growth": _growth, "ranks": _ranks,
+    "start-up": _start_up, "profile": _profile, "roofline": _roofline, "growth": _growth, "ledger": _ledger,
+    "ranks": _ranks,
 }  # fmt: skip
 
 

@@ -138,7 +138,8 @@ class Talk:
 
 def _questions(at_keyboard: bool) -> Iterator[str]:
     if not at_keyboard:
-        yield from _input.piped()
+        for questions in _input.piped():
+            yield from questions
         return
     from contextlib import suppress
 

@@ -11,6 +11,8 @@ examples:
 """
 
 import argparse
+import itertools
+from collections.abc import Sequence
 
 from minitransformer.app.cli import text_input as _input
 from minitransformer.app.cli import using as _using
@@ -26,36 +28,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    import numpy as np
-
-    from minitransformer.app.data import ClassifierBatches
-    from minitransformer.app.tables import table
-    from minitransformer.app.tasks import measures
+    from minitransformer.app.tables import Table
     from minitransformer.app.tasks.classifying import names_of
     from minitransformer.app.tasks.trained import open_model
 
     options = options_of(_input.TextOptions, arguments)
-    texts = _input.texts_from(options)
+    groups = _input.groups_from(options)
+    first = next(groups, [])
     trained = open_model(options.model, "Classifier")
     names, codec = names_of(trained.checkpoint), trained.codecs["text"]
     _using.announce(trained)
     truth: list[str] = []
-    if not texts:
-        texts, truth = _fresh(trained)
-    _using.note_unknown(codec, texts)
-    ids = [codec.encode(text) for text in texts]
-    max_len = trained.model.config.max_len
-    batches = ClassifierBatches(ids, [0] * len(ids), max_len=max_len, rows=32, shuffle=False)
-    chances = np.zeros((len(texts), len(names)))
-    for batch in batches.epoch():
-        chances[batch.index] = measures.class_probabilities(trained.model, batch.ids, batch.lengths)
-    rows = []
-    for number, text in enumerate(texts):
-        best = int(chances[number].argmax())
-        rows.append((names[best], f"{chances[number, best]:.1%}", *truth[number : number + 1], text))
+    if not first:
+        first, truth = _fresh(trained)
     header = ("label", "probability", "truth", "text") if truth else ("label", "probability", "text")
-    print(table(header, rows, right=(1,), shorten=(len(header) - 1,)))
+    longest = max(map(len, names))  # of a pipe nobody knows which labels are still to come
+    shown = Table(header, right=(1,), shorten=(len(header) - 1,), least={0: longest})
+    noted = False
+    for texts in itertools.chain([first], groups):
+        noted = noted or _using.note_unknown(codec, texts)
+        answers = [(names[best], f"{chance:.1%}") for best, chance in _classified(trained.model, codec, texts)]
+        rows = [(*answer, *truth[n : n + 1], text) for n, (answer, text) in enumerate(zip(answers, texts, strict=True))]
+        print(shown.part(rows), flush=True)
     return 0
+
+
+def _classified(model, codec, texts: Sequence[str]) -> list[tuple[int, float]]:
+    """The likeliest class of each text, and its probability."""
+    import numpy as np
+
+    from minitransformer.app.data import ClassifierBatches
+    from minitransformer.app.tasks import measures
+
+    ids = [codec.encode(text) for text in texts]
+    batches = ClassifierBatches(ids, [0] * len(ids), max_len=model.config.max_len, rows=32, shuffle=False)
+    chances = np.zeros((len(texts), model.config.n_classes))
+    for batch in batches.epoch():
+        chances[batch.index] = measures.class_probabilities(model, batch.ids, batch.lengths)
+    return [(int(row.argmax()), float(row.max())) for row in chances]
 
 
 def _fresh(trained) -> tuple[list[str], list[str]]:

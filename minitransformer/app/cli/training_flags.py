@@ -42,6 +42,8 @@ def add_training(parser: argparse.ArgumentParser, out: str, texts: str, kind: st
         "any number of ranks (default: 8 under mpiexec; without it batches stay whole)"
     )
     run.add_argument("--slices", type=numbers.at_least_one, metavar="N", help=help)
+    help = "layers keep their inputs only and are computed again in backward: less memory, more time, the same bits"
+    run.add_argument("--recompute", action="store_true", help=help)
     run.add_argument("--lr", type=numbers.positive, metavar="X", help="highest learning rate")
     help = "steps in which the learning rate rises to its highest"
     run.add_argument("--warmup", type=numbers.at_least_zero, metavar="N", help=help)
@@ -104,7 +106,7 @@ def carry_out(
         again = f"mpiexec -n {everybody.size} {again}"
     result = run(
         task, folder=options.out, resume=options.resume, seed=options.seed, command=again, slices=options.slices,
-        ranks=everybody,
+        recompute=options.recompute, ranks=everybody,
     )  # fmt: skip
     if result.interrupted:
         return 128 + result.signal if result.signal else 0

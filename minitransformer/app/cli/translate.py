@@ -10,6 +10,7 @@ examples:
 """
 
 import argparse
+import itertools
 import sys
 
 from minitransformer.app.cli import numbers
@@ -32,20 +33,23 @@ def run(arguments: argparse.Namespace) -> int:
     from minitransformer.app.tasks.translating import translations
 
     options = options_of(_input.TextOptions, arguments)
-    sentences = _input.texts_from(options)
+    groups = _input.groups_from(options)
+    first = next(groups, [])
     trained = open_model(options.model, "Translator")
     _using.announce(trained)
-    demonstration = not sentences
+    demonstration = not first
     if demonstration:
-        sentences = _fresh(trained)
-    _using.note_unknown(trained.codecs["source"], sentences)
-    found = translations(trained.model, trained.codecs, sentences, beams=options.beam)
-    # beside its source where a person compares, alone where a program reads
-    beside = demonstration or (sys.stdout.isatty() and len(sentences) > 1)
-    width = max(map(len, sentences)) if beside else 0
-    for sentence, ids in zip(sentences, found, strict=True):
-        text = trained.codecs["target"].decode(ids)
-        print(f"{sentence:{width}}  {text}" if beside else text, flush=True)
+        first = _fresh(trained)
+    noted = False
+    for sentences in itertools.chain([first], groups):
+        noted = noted or _using.note_unknown(trained.codecs["source"], sentences)
+        found = translations(trained.model, trained.codecs, sentences, beams=options.beam)
+        # beside its source where a person compares, alone where a program reads
+        beside = demonstration or (sys.stdout.isatty() and len(sentences) > 1)
+        width = max(map(len, sentences)) if beside else 0
+        for sentence, ids in zip(sentences, found, strict=True):
+            text = trained.codecs["target"].decode(ids)
+            print(f"{sentence:{width}}  {text}" if beside else text, flush=True)
     return 0
 
 

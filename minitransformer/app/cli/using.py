@@ -25,9 +25,10 @@ def announce(trained: Trained) -> None:
     print(f"using {trained.path} ({trained.checkpoint.step:,} steps)", file=sys.stderr, flush=True)
 
 
-def note_unknown(codec: TextCodec, texts: Sequence[str]) -> None:
-    """Words the model cannot know are worth a warning: its answer does not depend on them."""
+def note_unknown(codec: TextCodec, texts: Sequence[str]) -> bool:
+    """Words the model cannot know are worth a warning: its answer does not depend on them. Whether there are some"""
     unknown = list(dict.fromkeys(word for text in texts for word in codec.unknown(text)))
     if unknown:
         shown = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
         print(f"note: the model has never seen: {shown}", file=sys.stderr, flush=True)
+    return bool(unknown)

@@ -17,7 +17,9 @@ lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from minitransformer.app.language.grammar import Expression, Seq, Text
 
@@ -91,6 +93,18 @@ class Automaton:
             else:
                 following = self._join(branches)
         return following
+
+    @contextmanager
+    def growing(self) -> Iterator[None]:
+        """For the time in which a large machine is built: Python would look again and again through hundreds of
+        thousands of tuples for garbage, of which there is none. It takes two thirds of the time without that."""
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if was_on:
+                gc.enable()
 
     def compile(self, expression: Expression, tape: int = 0, contact: Contact | None = None) -> int:
         """The node of an expression read on one tape."""

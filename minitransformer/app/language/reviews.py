@@ -39,13 +39,15 @@ class Reviews(Language):
 
     def __init__(self) -> None:
         automaton = Automaton()
-        roots = [
-            automaton.mix(
-                (1.0, automaton.compile(review(label, kind, woman))) for kind in KINDS for woman in (True, False)
-            )
-            for label in (NEGATIVE, POSITIVE)
-        ]
-        super().__init__(automaton, automaton.mix((0.5, root) for root in roots))
+        with automaton.growing():
+            roots = [
+                automaton.mix(
+                    (1.0, automaton.compile(review(label, kind, woman))) for kind in KINDS for woman in (True, False)
+                )
+                for label in (NEGATIVE, POSITIVE)
+            ]
+            root = automaton.mix((0.5, root) for root in roots)
+        super().__init__(automaton, root)
         self.given = tuple(Language(automaton, root) for root in roots)
 
     def sample_labelled(self, n: int, seed: int, label: int | None = None) -> list[Review]:

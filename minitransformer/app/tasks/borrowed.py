@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from minitransformer.app.tasks.text_codec import TextCodec
-from minitransformer.app.tasks.trained import Trained
+from minitransformer.app.tasks.trained import Trained, open_model
 from minitransformer.app.training.checkpoints import Checkpoint
 from minitransformer.errors import UserError, excerpt
 from minitransformer.models import Bert, LanguageModel
@@ -38,6 +38,13 @@ def borrow(source: str, able: str, advice: str) -> tuple[Any, Any]:
     if tokenizer is None:
         raise UserError(f"{excerpt(source)} comes without a tokenizer, so it cannot read text; {advice}")
     return model, tokenizer
+
+
+def base_at(path: str | None, extra: str = "") -> Trained:
+    """The language model to start from: a run of ours, or what others trained. extra: what else one can do"""
+    if path is not None and is_borrowed(path):
+        return base_from(path)
+    return open_model(path, "LanguageModel", extra)
 
 
 def base_from(source: str) -> Trained:

@@ -13,7 +13,7 @@ from minitransformer.app.tasks.options import DataOptions, TrainingOptions
 from minitransformer.app.tasks.sources import columns, cut_note, digest, hold_back, ids_of, source_name, tokenizer_for
 from minitransformer.app.tasks.task import Task
 from minitransformer.app.tasks.text_codec import TextCodec
-from minitransformer.app.tasks.trained import Trained, codecs_of, former_run, open_model, setting
+from minitransformer.app.tasks.trained import Trained, codecs_of, former_run, setting, shortened
 from minitransformer.app.training.checkpoints import Checkpoint, CheckpointError
 from minitransformer.errors import UserError, make_or_refuse
 from minitransformer.models import Classifier
@@ -30,9 +30,8 @@ def base_of(options: FinetuneOptions) -> Trained | None:
     """The language model to start from, if any."""
     if options.scratch:
         return None
-    if options.base is not None and borrowed.is_borrowed(options.base):
-        return borrowed.base_from(options.base)
-    return open_model(options.base, "LanguageModel", ", or add --scratch to do without")
+    base = borrowed.base_at(options.base, ", or add --scratch to do without")
+    return shortened(base, options.sizes.get("max_len"))
 
 
 def task(options: FinetuneOptions, base: Trained | None, classifier: type[Classifier] = Classifier) -> Task:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from minitransformer.app.data import read_documents
-from minitransformer.app.tasks import builtin, measures, recipes
+from minitransformer.app.tasks import borrowed, builtin, measures, recipes
 from minitransformer.app.tasks.objectives import NEXT, Objective, objective_name
 from minitransformer.app.tasks.options import TrainingOptions
 from minitransformer.app.tasks.sources import columns, cut_note, digest, hold_back, ids_of, source_name, tokenizer_for
 from minitransformer.app.tasks.task import Task
 from minitransformer.app.tasks.text_codec import TextCodec
-from minitransformer.app.tasks.trained import Trained, codecs_of, former_run, open_model
+from minitransformer.app.tasks.trained import Trained, codecs_of, former_run, shortened
 from minitransformer.app.training.checkpoints import Checkpoint
 from minitransformer.errors import UserError, make_or_refuse
 from minitransformer.models import LanguageModel
@@ -28,14 +28,17 @@ class PretrainOptions(TrainingOptions):
 
 
 def task(options: PretrainOptions) -> Task:
-    recipe = recipes.choose(recipes.PRETRAIN, options, "a word needs another one to follow")
+    is_borrowed = options.base is not None and borrowed.is_borrowed(options.base)
+    presets = recipes.PRETRAIN | ({"default": recipes.BORROWED_READING} if is_borrowed else {})
+    recipe = recipes.choose(presets, options, "a word needs another one to follow")
     former = former_run(options.out, options.resume, "LanguageModel")
     if options.mask_rate is not None and options.objective.rate is None:
         raise UserError("--mask-rate hides words, and the next word is not hidden: add --objective masked")
     if options.base is not None and options.data.path is None:
         raise UserError("--from goes on with other text: give DATA, a file with one document a line")
     options.check(based="omit them, or do without --from" if options.base is not None else "")
-    base = None if options.base is None else open_model(options.base, "LanguageModel")
+    base = None if options.base is None else borrowed.base_at(options.base)
+    base = base and shortened(base, options.sizes.get("max_len"))
     objective, seed, rows, source = options.objective, options.seed, recipe.batch, options.data
     for known_run in (former, base and base.checkpoint):
         if known_run:
@@ -93,7 +96,7 @@ def _model(recipe: recipes.Recipe, options: PretrainOptions, base: Trained | Non
     if base is None:
         sizes = {"vocab_size": codec.tokenizer.vocab_size, "causal": options.objective.causal}
         return make_or_refuse(kind, recipe.model, seed=options.seed, **sizes)
-    model = kind(replace(base.model.config, seed=options.seed, **options.sizes))  # of sizes at most a dropout
+    model = kind(replace(base.model.config, seed=options.seed, **options.sizes))  # dropout and max_len, at most
     model.load_state_dict(base.model.state_dict())
     return model
 

@@ -45,6 +45,7 @@ class TrainingOptions:
     warmup: int | None = None
     clip: float | None = None
     slices: int | None = None  # of a batch, as ranks share them; None: whole, or the usual number under MPI
+    recompute: bool = False  # less memory for more time
     texts: int | None = None  # built-in ones in an epoch
     sizes: Mapping[str, Any] = field(default_factory=dict)  # fields of Config that were given
     data: DataOptions = DataOptions()
@@ -52,13 +53,13 @@ class TrainingOptions:
 
     def check(self, based: str = "") -> None:
         """Refuses what would do nothing. based: on a language model, whose words and sizes it has: what to do instead
-        of giving others; only dropout may differ, for it has no weights"""
+        of giving others; dropout may differ, for it has no weights, and max_len, as the first places are enough"""
         own = _given(self.data, "valid", "text_column", "label_column") + _given(self.words, *_WORDS)
         if own and self.data.path is None:
             raise UserError(f"{own[0]} is about data of your own: give DATA, or omit it")
         if self.texts is not None and self.data.path is not None:
             raise UserError("--texts counts built-in texts: omit it, or do without DATA")
-        if based and self.sizes.keys() - {"dropout"}:
+        if based and self.sizes.keys() - {"dropout", "max_len"}:
             raise UserError(f"the sizes are those of the language model: {based}")
         if based and (words := _given(self.words, *_WORDS)):
             raise UserError(f"{words[0]}: the words are those of the language model; omit it")

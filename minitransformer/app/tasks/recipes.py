@@ -57,6 +57,7 @@ FINETUNE = {
 }
 # On the base of a model that others trained on a billion words: small steps, lest it forget them.
 BORROWED = Recipe(lr=1e-4, batch=16, epochs=4, warmup=20)
+BORROWED_READING = Recipe(lr=1e-4, batch=16, epochs=1, warmup=100)
 TRANSLATOR = {
     "default": Recipe(lr=3e-3, batch=32, steps=900, warmup=100, texts=6400, model=replace(_SMALL, max_len=32)),
     "lab": Recipe(lr=1e-3, batch=64, epochs=10, clip=None, cosine=False, texts=50_000, model=_LAB_TRANSLATOR),

@@ -41,6 +41,7 @@ def run(
     seed: int,
     command: str,
     slices: int | None = None,
+    recompute: bool = False,
     ranks: Alone | None = None,
 ) -> Result:
     """Trains as the recipe says; the loop shows progress, saves, and says at the end how to go on: by `command`."""
@@ -58,6 +59,7 @@ def run(
         clip=recipe.clip,
         seed=seed,
         slices=slices,
+        recompute=recompute,
         **{"evaluate_every": every, "save_every": every} | task.training,
     )
     return train(

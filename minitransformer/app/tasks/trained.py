@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from minitransformer.app.tasks.text_codec import TextCodec
@@ -71,6 +71,19 @@ def open_model(path: str | None, kind: str | None, extra: str = "", which: str =
         check_kind(checkpoint, kind, f"make one with `minitransformer {COMMANDS[kind]}`, or name another run")
     codecs = codecs_of(checkpoint)
     return Trained(model, checkpoint, codecs)
+
+
+def shortened(base: Trained, max_len: int | None) -> Trained:
+    """The same with room for fewer words, so that long texts are cut, and cost less. None: as it is"""
+    config, places = base.model.config, "base.embedding.positions.weight"
+    if max_len is None or max_len == config.max_len:
+        return base
+    if max_len > config.max_len:
+        raise UserError(f"--max-len {max_len}: the language model has room for {config.max_len}; give at most that")
+    model = type(base.model)(replace(config, max_len=max_len))
+    weights = base.model.state_dict()
+    model.load_state_dict({name: array[:max_len] if name == places else array for name, array in weights.items()})
+    return replace(base, model=model)
 
 
 def former_run(folder: str, resume: bool, kind: str) -> Checkpoint | None:

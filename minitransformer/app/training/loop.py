@@ -93,6 +93,7 @@ def train(
                     the same result; rank 0 writes and speaks. Batches are cut into options.slices, 8 unless told
 
     Raises TrainingError or CheckpointError with a message for the user."""
+    model.recompute(options.recompute)
     factor, base_lr = schedule or constant(), optimizer.lr  # read here: a checkpoint brings the rate of its last step
     if ranks is not None and options.slices is None:
         options = replace(options, slices=SLICES)

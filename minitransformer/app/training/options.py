@@ -10,7 +10,7 @@ from minitransformer.errors import TrainingError
 # what may differ when a run goes on, and it still goes on bit for bit
 WITHOUT_EFFECT_ON_WEIGHTS = (
     "max_steps", "max_epochs", "max_minutes", "save_every", "log_every", "evaluate_every", "patience", "perplexity",
-    "keep", "monitor", "higher_is_better",
+    "keep", "monitor", "higher_is_better", "recompute",
 )  # fmt: skip
 
 
@@ -31,6 +31,7 @@ class Options:
     perplexity: bool = True  # show exp(loss): for language models, not for classifiers
     keep: int = 2  # newest checkpoints kept, besides the best
     slices: int | None = None  # of a batch, added in a fixed order: the same bits on any number of ranks; None: whole
+    recompute: bool = False  # layers keep their inputs only, and are computed again in backward
     seed: int = 0  # of everything random inside a step that brings no seed of its own
 
     def __post_init__(self) -> None:

@@ -13,7 +13,14 @@ import numpy as np
 from minitransformer.errors import WeightsError, excerpt
 from minitransformer.models import Translator
 from minitransformer.pretrained.characters import Characters
-from minitransformer.pretrained.families.description import DAMAGED, Description
+from minitransformer.pretrained.families.description import (
+    DAMAGED,
+    SECOND_SIDE,
+    TWO_SIDES,
+    Description,
+    described,
+    their_word,
+)
 from minitransformer.pretrained.renaming import Piece, Table
 from minitransformer.pretrained.weight_file import WeightFile
 
@@ -37,16 +44,10 @@ def settings(said: Description) -> dict[str, Any]:
     said.expect("scale_embedding", False, None)
     said.expect("normalize_before", False, None)
     said.expect("add_final_layer_norm", False, None)
-    said.expect("decoder_ffn_dim", said.size("encoder_ffn_dim"))
-    said.expect("decoder_attention_heads", said.size("encoder_attention_heads"))
+    sizes = said.two_sides()
     return {
-        "source_vocab": said.size("vocab_size"),
-        "target_vocab": said.size("vocab_size"),
-        "d_model": said.size("d_model"),
-        "n_heads": said.size("encoder_attention_heads"),
-        "n_encoder": said.layers("encoder_layers"),
-        "n_decoder": said.layers("decoder_layers"),
-        "d_ff": said.size("encoder_ffn_dim"),
+        **sizes,
+        "source_vocab": sizes["target_vocab"],
         "max_len": said.size("max_position_embeddings"),
         "norm_eps": said.number("layer_norm_eps", 1e-5),
         "activation": said.choice("activation_function", ACTIVATIONS, "gelu"),
@@ -144,21 +145,11 @@ def _positions(name: str) -> Piece:
 def description(model: Any) -> dict[str, Any]:
     """config.json of a model of ours."""
     config = model.config
-    return {
-        "architectures": ["BartForConditionalGeneration"],
-        "model_type": "bart",
-        "vocab_size": config.target_vocab,
-        "d_model": config.d_model,
-        "encoder_layers": config.n_encoder,
-        "decoder_layers": config.n_decoder,
-        "encoder_attention_heads": config.n_heads,
-        "decoder_attention_heads": config.n_heads,
-        "encoder_ffn_dim": config.d_ff,
-        "decoder_ffn_dim": config.d_ff,
-        "max_position_embeddings": config.max_len,
-        "activation_function": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation),
-        "layer_norm_eps": config.norm_eps,
-        "scale_embedding": False,
-        "tie_word_embeddings": True,
-        "torch_dtype": "float32",
-    }
+    return described(
+        config, "BartForConditionalGeneration", "bart", TWO_SIDES, SECOND_SIDE,
+        max_position_embeddings=config.max_len,
+        activation_function=their_word(ACTIVATIONS, config.activation),
+        layer_norm_eps=config.norm_eps,
+        scale_embedding=False,
+        tie_word_embeddings=True,
+    )  # fmt: skip

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from minitransformer.models import Bert
-from minitransformer.pretrained.families.description import Description
+from minitransformer.pretrained.families.description import Description, described, their_word
 from minitransformer.pretrained.renaming import Piece, Table
 
 KIND = Bert
@@ -14,6 +14,10 @@ PREFIX = "bert."
 # numbers of places; the dense layer under the next-sentence head, where that head is missing; the head's second names
 IGNORED = r"(bert\.)?embeddings\.position_ids|cls\.predictions\.decoder\.(weight|bias)"
 POOLER = r"|(bert\.)?pooler\.dense\.(weight|bias)"
+SIZES = {
+    "vocab_size": "vocab_size", "d_model": "hidden_size", "n_heads": "num_attention_heads",
+    "n_layers": "num_hidden_layers", "d_ff": "intermediate_size", "max_len": "max_position_embeddings",
+}  # fmt: skip
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "relu": "relu"}
 
 
@@ -22,12 +26,7 @@ def settings(said: Description, heads: str) -> dict[str, Any]:
     said.expect("position_embedding_type", "absolute", None)
     said.expect("type_vocab_size", 2, None)
     return {
-        "vocab_size": said.size("vocab_size"),
-        "d_model": said.size("hidden_size"),
-        "n_heads": said.size("num_attention_heads"),
-        "n_layers": said.layers("num_hidden_layers"),
-        "d_ff": said.size("intermediate_size"),
-        "max_len": said.size("max_position_embeddings"),
+        **said.sizes(SIZES),
         "norm_eps": said.number("layer_norm_eps", 1e-12),
         "activation": said.choice("hidden_act", ACTIVATIONS, "gelu"),
         "heads": heads,
@@ -75,18 +74,10 @@ def table(config: Any) -> Table:
 def description(model: Any) -> dict[str, Any]:
     """config.json of a model of ours."""
     config = model.config
-    return {
-        "architectures": ["BertForPreTraining" if config.heads == "deep" else "BertModel"],
-        "model_type": "bert",
-        "vocab_size": config.vocab_size,
-        "hidden_size": config.d_model,
-        "num_attention_heads": config.n_heads,
-        "num_hidden_layers": config.n_layers,
-        "intermediate_size": config.d_ff,
-        "max_position_embeddings": config.max_len,
-        "type_vocab_size": 2,
-        "layer_norm_eps": config.norm_eps,
-        "hidden_act": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation),
-        "tie_word_embeddings": True,
-        "torch_dtype": "float32",
-    }
+    return described(
+        config, "BertForPreTraining" if config.heads == "deep" else "BertModel", "bert", SIZES,
+        type_vocab_size=2,
+        layer_norm_eps=config.norm_eps,
+        hidden_act=their_word(ACTIVATIONS, config.activation),
+        tie_word_embeddings=True,
+    )  # fmt: skip

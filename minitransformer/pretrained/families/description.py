@@ -11,6 +11,13 @@ from minitransformer.errors import Path, WeightsError, excerpt
 
 OTHER = "this engine has no such part; choose another model"
 DAMAGED = "fetch or copy the file again"
+LAYERS = ("n_layers", "n_encoder", "n_decoder")
+# the sizes of models with encoder and decoder, ours → theirs; the decoder's heads and width are the encoder's
+TWO_SIDES = {
+    "target_vocab": "vocab_size", "d_model": "d_model", "n_heads": "encoder_attention_heads",
+    "n_encoder": "encoder_layers", "n_decoder": "decoder_layers", "d_ff": "encoder_ffn_dim",
+}  # fmt: skip
+SECOND_SIDE = {"n_heads": "decoder_attention_heads", "d_ff": "decoder_ffn_dim"}
 
 
 class Description:
@@ -45,6 +52,17 @@ class Description:
         """The deepest published models have some hundred; a damaged number must not build millions."""
         return self.size(name, most=1000)
 
+    def sizes(self, names: Mapping[str, str]) -> dict[str, int]:
+        """Several of them: our name of each → the file's."""
+        return {ours: (self.layers if ours in LAYERS else self.size)(theirs) for ours, theirs in names.items()}
+
+    def two_sides(self) -> dict[str, int]:
+        """Those of a model with encoder and decoder, which must be equally wide."""
+        sizes = self.sizes(TWO_SIDES)
+        for ours, theirs in SECOND_SIDE.items():
+            self.expect(theirs, sizes[ours])
+        return sizes
+
     def number(self, name: str, default: float | None = None) -> float:
         value = self.get(name)
         value = default if value is None else value
@@ -67,3 +85,14 @@ class Description:
 
     def unknown(self, what: str) -> WeightsError:
         return WeightsError(self.path, f"asks for {what}", OTHER)
+
+
+def described(config: Any, architecture: str, kind: str, *sizes: Mapping[str, str], **more: Any) -> dict[str, Any]:
+    """config.json for a model of ours: its sizes under their names, and what else they say."""
+    renamed = {theirs: getattr(config, ours) for names in sizes for ours, theirs in names.items()}
+    return {"architectures": [architecture], "model_type": kind, **renamed, **more, "torch_dtype": "float32"}
+
+
+def their_word(known: Mapping[str, str], ours: str) -> str:
+    """The way back from `Description.choice`."""
+    return next(theirs for theirs, our_word in known.items() if our_word == ours)

@@ -7,12 +7,16 @@ from __future__ import annotations
 from typing import Any
 
 from minitransformer.models import LanguageModel
-from minitransformer.pretrained.families.description import Description
+from minitransformer.pretrained.families.description import Description, described, their_word
 from minitransformer.pretrained.renaming import Piece, Table, transposed
 
 KIND = LanguageModel
 PREFIX = "transformer."
 IGNORED = r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias"  # masks
+SIZES = {
+    "vocab_size": "vocab_size", "d_model": "n_embd", "n_heads": "n_head", "n_layers": "n_layer",
+    "max_len": "n_positions",
+}  # fmt: skip
 ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"}
 
 
@@ -20,14 +24,10 @@ def settings(said: Description) -> dict[str, Any]:
     for name in ("scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"):
         said.expect(name, False, None)
     said.expect("scale_attn_weights", True, None)
-    width = said.size("n_embd")
+    sizes = said.sizes(SIZES)
     return {
-        "vocab_size": said.size("vocab_size"),
-        "d_model": width,
-        "n_heads": said.size("n_head"),
-        "n_layers": said.layers("n_layer"),
-        "d_ff": said.size("n_inner", 4 * width),
-        "max_len": said.size("n_positions"),
+        **sizes,
+        "d_ff": said.size("n_inner", 4 * sizes["d_model"]),
         "norm_eps": said.number("layer_norm_epsilon", 1e-5),
         "activation": said.choice("activation_function", ACTIVATIONS, "gelu_new"),
         "tie_weights": bool(said.get("tie_word_embeddings", True)),
@@ -68,17 +68,10 @@ def table(config: Any) -> Table:
 def description(model: Any) -> dict[str, Any]:
     """config.json of a model of ours."""
     config = model.config
-    return {
-        "architectures": ["GPT2LMHeadModel"],
-        "model_type": "gpt2",
-        "vocab_size": config.vocab_size,
-        "n_embd": config.d_model,
-        "n_head": config.n_heads,
-        "n_layer": config.n_layers,
-        "n_inner": config.d_ff,
-        "n_positions": config.max_len,
-        "layer_norm_epsilon": config.norm_eps,
-        "activation_function": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation),
-        "tie_word_embeddings": config.tie_weights,
-        "torch_dtype": "float32",
-    }
+    return described(
+        config, "GPT2LMHeadModel", "gpt2", SIZES,
+        n_inner=config.d_ff,
+        layer_norm_epsilon=config.norm_eps,
+        activation_function=their_word(ACTIVATIONS, config.activation),
+        tie_word_embeddings=config.tie_weights,
+    )  # fmt: skip

@@ -9,10 +9,18 @@ from typing import Any
 from minitransformer.errors import excerpt
 from minitransformer.models import LanguageModel
 from minitransformer.positions import half_split_rows, interleaved_rows
-from minitransformer.pretrained.families.description import Description
+from minitransformer.pretrained.families.description import Description, described
 from minitransformer.pretrained.renaming import Piece, Table
 
 KIND = LanguageModel
+SIZES = {  # the same in both kinds of files, but for their names
+    "vocab_size": "vocab_size", "d_model": "hidden_size", "n_heads": "num_attention_heads",
+    "n_layers": "num_hidden_layers", "d_ff": "intermediate_size", "max_len": "max_position_embeddings",
+}  # fmt: skip
+GGUF_SIZES = {
+    "vocab_size": "llama.vocab_size", "d_model": "llama.embedding_length", "n_heads": "llama.attention.head_count",
+    "n_layers": "llama.block_count", "d_ff": "llama.feed_forward_length", "max_len": "llama.context_length",
+}  # fmt: skip
 IGNORED = r".*rotary_emb\.inv_freq|rope_freqs\.weight"
 
 
@@ -25,16 +33,11 @@ def settings(said: Description) -> dict[str, Any]:
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind != "default":
         raise said.unknown(f"rope_type {excerpt(kind)}")
-    width, heads = said.size("hidden_size"), said.size("num_attention_heads")
-    said.expect("head_dim", width // heads, None)
+    sizes = said.sizes(SIZES)
+    said.expect("head_dim", sizes["d_model"] // sizes["n_heads"], None)
     return {
-        "vocab_size": said.size("vocab_size"),
-        "d_model": width,
-        "n_heads": heads,
-        "n_kv_heads": said.size("num_key_value_heads", heads),
-        "n_layers": said.layers("num_hidden_layers"),
-        "d_ff": said.size("intermediate_size"),
-        "max_len": said.size("max_position_embeddings"),
+        **sizes,
+        "n_kv_heads": said.size("num_key_value_heads", sizes["n_heads"]),
         "norm_eps": said.number("rms_norm_eps", 1e-6),
         "rotary_base": rope.number("rope_theta", said.number("rope_theta", 10000.0)),
         "tie_weights": bool(said.get("tie_word_embeddings", False)),
@@ -50,17 +53,12 @@ BLOCK = {  # what all of them have
 
 def gguf_settings(said: Description, tied: bool) -> dict[str, Any]:
     """Of the entries of a GGUF file. `tied`: it has no head of its own."""
-    width, heads = said.size("llama.embedding_length"), said.size("llama.attention.head_count")
-    said.expect("llama.rope.dimension_count", width // heads, None)
+    sizes = said.sizes(GGUF_SIZES)
+    said.expect("llama.rope.dimension_count", sizes["d_model"] // sizes["n_heads"], None)
     said.expect("llama.rope.scaling.type", "none", None)
     return {
-        "vocab_size": said.size("llama.vocab_size"),
-        "d_model": width,
-        "n_heads": heads,
-        "n_kv_heads": said.size("llama.attention.head_count_kv", heads),
-        "n_layers": said.layers("llama.block_count"),
-        "d_ff": said.size("llama.feed_forward_length"),
-        "max_len": said.size("llama.context_length"),
+        **sizes,
+        "n_kv_heads": said.size("llama.attention.head_count_kv", sizes["n_heads"]),
         "norm_eps": said.number("llama.attention.layer_norm_rms_epsilon"),
         "rotary_base": said.number("llama.rope.freq_base", 10000.0),
         "tie_weights": tied,
@@ -105,23 +103,15 @@ def table(config: Any, gguf: bool = False) -> Table:
 def description(model: Any) -> dict[str, Any]:
     """config.json of a model of ours."""
     config = model.config
-    return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "vocab_size": config.vocab_size,
-        "hidden_size": config.d_model,
-        "intermediate_size": config.d_ff,
-        "num_hidden_layers": config.n_layers,
-        "num_attention_heads": config.n_heads,
-        "num_key_value_heads": config.n_kv_heads or config.n_heads,
-        "head_dim": config.d_model // config.n_heads,
-        "hidden_act": "silu",
-        "max_position_embeddings": config.max_len,
-        "rms_norm_eps": config.norm_eps,
-        "rope_theta": config.rotary_base,
-        "rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base},
-        "attention_bias": False,
-        "mlp_bias": False,
-        "tie_word_embeddings": config.tie_weights,
-        "torch_dtype": "float32",
-    }
+    return described(
+        config, "LlamaForCausalLM", "llama", SIZES,
+        num_key_value_heads=config.n_kv_heads or config.n_heads,
+        head_dim=config.d_model // config.n_heads,
+        hidden_act="silu",
+        rms_norm_eps=config.norm_eps,
+        rope_theta=config.rotary_base,
+        rope_parameters={"rope_type": "default", "rope_theta": config.rotary_base},
+        attention_bias=False,
+        mlp_bias=False,
+        tie_word_embeddings=config.tie_weights,
+    )  # fmt: skip

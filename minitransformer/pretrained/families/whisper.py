@@ -16,7 +16,7 @@ from minitransformer.layers import Dropout, Head, decoder, encoder
 from minitransformer.models import Translator
 from minitransformer.models.base import Model, TokenEmbedding
 from minitransformer.module import Init, Module
-from minitransformer.pretrained.families.description import Description
+from minitransformer.pretrained.families.description import SECOND_SIDE, TWO_SIDES, Description, described
 from minitransformer.pretrained.renaming import Piece, Table, Zeros
 from minitransformer.pretrained.weight_file import WeightFile
 
@@ -76,15 +76,8 @@ def settings(said: Description) -> dict[str, Any]:
     """Of config.json."""
     said.expect("scale_embedding", False, None)
     said.expect("activation_function", "gelu", None)
-    said.expect("decoder_ffn_dim", said.size("encoder_ffn_dim"))
-    said.expect("decoder_attention_heads", said.size("encoder_attention_heads"))
     return {
-        "target_vocab": said.size("vocab_size"),
-        "d_model": said.size("d_model"),
-        "n_heads": said.size("encoder_attention_heads"),
-        "n_encoder": said.layers("encoder_layers"),
-        "n_decoder": said.layers("decoder_layers"),
-        "d_ff": said.size("encoder_ffn_dim"),
+        **said.two_sides(),
         "max_len": said.size("max_target_positions"),
         "mels": said.size("num_mel_bins"),
         "places": said.size("max_source_positions"),
@@ -187,23 +180,13 @@ def _as_filters(matrix: np.ndarray) -> np.ndarray:
 def description(model: Any) -> dict[str, Any]:
     """config.json of a model of ours."""
     config = model.config
-    return {
-        "architectures": ["WhisperForConditionalGeneration"],
-        "model_type": "whisper",
-        "vocab_size": config.target_vocab,
-        "d_model": config.d_model,
-        "encoder_layers": config.n_encoder,
-        "decoder_layers": config.n_decoder,
-        "encoder_attention_heads": config.n_heads,
-        "decoder_attention_heads": config.n_heads,
-        "encoder_ffn_dim": config.d_ff,
-        "decoder_ffn_dim": config.d_ff,
-        "max_target_positions": config.max_len,
-        "num_mel_bins": model.mels,
-        "max_source_positions": len(model.places),
-        "activation_function": "gelu",
-        "scale_embedding": False,
-        "pad_token_id": None,  # silence fills windows, so no word is padding
-        "tie_word_embeddings": True,
-        "torch_dtype": "float32",
-    }
+    return described(
+        config, "WhisperForConditionalGeneration", "whisper", TWO_SIDES, SECOND_SIDE,
+        max_target_positions=config.max_len,
+        num_mel_bins=model.mels,
+        max_source_positions=len(model.places),
+        activation_function="gelu",
+        scale_embedding=False,
+        pad_token_id=None,  # silence fills windows, so no word is padding
+        tie_word_embeddings=True,
+    )  # fmt: skip

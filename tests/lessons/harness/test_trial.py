@@ -134,6 +134,14 @@ def test_a_claim_needs_a_control(python, write_lesson, tmp_path):
     assert result.returncode != 0 and "needs a negative control" in result.stderr
 
 
+def test_a_trial_that_cannot_be_run_here_is_left_out_and_says_why(python, write_lesson, tmp_path):
+    script = write_lesson(GOOD)
+    script.write_text(script.read_text().replace("controls=[repainted]", "controls=[repainted], without='it is night'"))
+    result = run(python, script, tmp_path)
+    assert result.returncode == 0 and "sky-01: left out, because it is night" in result.stdout, result.stdout
+    assert record(tmp_path)["claims"] == []
+
+
 def test_a_claim_is_tried_once(python, write_lesson, tmp_path):
     again = "lesson.trial('sky-01', 'Again.', controls=[repainted])(sky)"
     result = run(python, write_lesson(GOOD, more=again), tmp_path)

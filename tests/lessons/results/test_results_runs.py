@@ -191,6 +191,7 @@ def test_work_that_was_not_counted_at_the_beginning_follows_from_the_pace_after_
     assert pretraining._cpu_minutes(lines) == pytest.approx([1, 2, 3, 4, 5])
 
 
+@pytest.mark.slow
 def test_transfer(places, tmp_path, monkeypatch, capsys):
     command = f"finetune {experiments.LABELLED} --scratch --epochs 3 --lr 0.01 --max-len 12 {TINY}"
     group = [Run(f"seed-{seed}", f"{command} --seed {seed}") for seed in range(3)]
@@ -204,6 +205,7 @@ def test_transfer(places, tmp_path, monkeypatch, capsys):
     assert "(3 seeds)" in printed and "Naive Bayes, words: 100.0% of 40" in printed
 
 
+@pytest.mark.slow
 def test_films(places, tmp_path, monkeypatch, capsys):
     folder = Path(places["runs"], "imdb")
     folder.mkdir()
@@ -262,6 +264,7 @@ def test_the_interval_over_seeds_is_students():
     )
 
 
+@pytest.mark.slow
 def test_translation(places, tmp_path, monkeypatch, capsys):
     command = f"train-translator {experiments.PAIRS} --steps 4 --max-len 24 {TINY}"
     run = Run("pairs", command, experiments.MEASURED, keep=True)

@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from command_support import TINY
+from command_support import TINY, WORDS
 
 from minitransformer.app import output
 from minitransformer.app.output import OutputLost, Stream, forgiving
@@ -18,7 +18,9 @@ from minitransformer.app.progress import Bar, Lines, Status, counted
 from minitransformer.app.training.checkpoints import RunFolder
 from minitransformer.app.training.interrupts import Interrupts
 
-TRAIN = ("pretrain", "--texts", "60", "--steps", "30", "--max-len", "12", *TINY)
+# on a text of one's own: the built-in language takes a second to build
+TEXT = "".join(f"{' '.join(WORDS[i % 7 : i % 7 + 5])}\n" for i in range(40))
+TRAIN = ("pretrain", "text.txt", "--tokenizer", "words", "--steps", "30", "--max-len", "12", *TINY)
 
 
 # ----------------------------------------------------------------------------------------------------------- one stream
@@ -99,6 +101,7 @@ def shell(folder, line: str, *arguments: str, unbuffered: bool = False) -> subpr
     quoted = " ".join([sys.executable, "-m", "minitransformer", *arguments])
     environment = {**os.environ, "MINITRANSFORMER_BACKEND": "numpy", "C": quoted}
     environment["PYTHONUNBUFFERED"] = "1" if unbuffered else ""
+    (folder / "text.txt").write_text(TEXT)
     return subprocess.run(
         ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
     )
@@ -133,8 +136,13 @@ def test_training_comes_to_its_end_and_saves(tmp_path, undisturbed, line, code, 
     assert (tmp_path / "run" / "step-00000030.safetensors").read_bytes() == undisturbed
 
 
-@pytest.mark.parametrize("unbuffered", [False, True])
-@pytest.mark.parametrize("command", ["params", "params --json", "backends", "generate --help", "--help", "generate"])
+@pytest.mark.parametrize(
+    ("command", "unbuffered"),
+    [
+        ("params", False), ("params --json", True), ("backends", False), ("generate --help", False), ("--help", True),
+        ("generate", False), ("generate", True),
+    ],
+)  # fmt: skip
 def test_a_result_that_cannot_be_written_is_one_line_and_exit_code_1(tmp_path_factory, command, unbuffered, model):
     """Buffered, the disk refuses only when Python has all but ended."""
     name = command if command.startswith("-") else command.split()[0]
@@ -166,11 +174,12 @@ def wait_for_steps(folder):
     raise AssertionError("no step within a minute")
 
 
-ENDLESS = [sys.executable, "-m", "minitransformer", "pretrain", "--texts", "60", "--steps", "1000000", *TINY]
+ENDLESS = [sys.executable, "-m", "minitransformer", "pretrain", "text.txt", "--steps", "1000000", *TRAIN[2:4], *TINY]
 
 
 def test_a_terminal_that_is_closed_costs_nothing(tmp_path):
     """The system sends SIGHUP, more than once, and every further word to the terminal is an error."""
+    (tmp_path / "text.txt").write_text(TEXT)
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(tmp_path)

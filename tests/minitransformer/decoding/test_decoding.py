@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+import kernels
 from autograd import Tensor
 from minitransformer.decoding import Cache, Session, beam_search, generate, probabilities, repeated, stream
 from minitransformer.decoding.beam import penalty
@@ -56,6 +57,12 @@ def model(request, backend):
     return MODELS[request.param]()
 
 
+@pytest.fixture(params=MODELS)
+def model_on_numpy(request):
+    with kernels.use("numpy"):
+        yield MODELS[request.param]()
+
+
 def next_probabilities(model, row, length, words):
     """p(next word | words so far), by the plain forward pass. Row and length are those of PROMPTS."""
     if isinstance(model, Translator):
@@ -69,10 +76,16 @@ def next_probabilities(model, row, length, words):
 # ---------------------------------------------------------------------------------------------------- word by word
 
 
+def test_the_cache_changes_no_word(model):
+    cached = generate(model, PROMPTS, LENGTHS, max_new_tokens=10, eos=EOS)
+    assert cached == generate(model, PROMPTS, LENGTHS, use_cache=False, max_new_tokens=10, eos=EOS)
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("eos", [EOS, None])
-def test_the_cache_changes_no_word(model, strategy, eos):
-    options = STRATEGIES[strategy] | {"max_new_tokens": 10, "eos": eos}
+def test_the_cache_changes_no_word_whatever_the_strategy(model_on_numpy, strategy, eos):
+    """What is done with the scores knows no backend."""
+    model, options = model_on_numpy, STRATEGIES[strategy] | {"max_new_tokens": 10, "eos": eos}
     cached = generate(model, PROMPTS, LENGTHS, **options)
     assert cached == generate(model, PROMPTS, LENGTHS, use_cache=False, **options)
     assert cached == generate(model, PROMPTS, LENGTHS, **options)
@@ -245,10 +258,18 @@ def test_a_wide_beam_finds_what_enumeration_finds(kind, alpha):
         np.testing.assert_allclose([t.log_prob for t in found[row][:20]], [p for _, p, _ in best], rtol=1e-9)
 
 
+def test_beams_with_and_without_cache_and_row_by_row(model):
+    compare_beams(model, beams=3, no_repeat=2, eos=EOS)
+
+
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("no_repeat", [0, 1, 2])
 @pytest.mark.parametrize("eos", [EOS, None])
-def test_beams_with_and_without_cache_and_row_by_row(model, beams, no_repeat, eos):
+def test_beams_with_any_options(model_on_numpy, beams, no_repeat, eos):
+    compare_beams(model_on_numpy, beams, no_repeat, eos)
+
+
+def compare_beams(model, beams, no_repeat, eos):
     options = {"beams": beams, "max_new_tokens": 7, "eos": eos, "no_repeat": no_repeat}
     cached = beam_search(model, PROMPTS, LENGTHS, **options)
     plain = beam_search(model, PROMPTS, LENGTHS, use_cache=False, **options)

@@ -211,7 +211,7 @@ def test_sources_that_are_none(tmp_path, monkeypatch):
     save_file({"a": np.zeros(3, np.float32)}, tmp_path / "model.safetensors")
     refused(tmp_path, "does not say which model it holds", "config.json")
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
-    refused(tmp_path, "config.json", "hidden_size")
+    refused(tmp_path, "config.json", "vocab_size")
 
 
 @pytest.mark.parametrize("meta", ["", "[]", "{}", '{"d_model": "x"}', "{" * 100_000])

@@ -16,6 +16,7 @@ from minitransformer.pretrained.byte_pair import PATTERNS, BytePair, to_characte
 from minitransformer.pretrained.byte_pair_training import train
 from minitransformer.pretrained.tokenizer_folder import read_folder
 from minitransformer.pretrained.tokenizer_lists import from_gguf, read_ranks
+from minitransformer.pretrained.tokenizer_writing import files_of
 from minitransformer.pretrained.wordpiece import SPECIAL, WordPiece
 
 tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is the oracle here: make test-oracles installs it")
@@ -138,6 +139,38 @@ def test_wordpiece(hard_texts, since_2015, options, capsys):
     compare(ours, peer, hard_texts(2000, SPECIAL, since_2015), capsys)
 
 
+def read_by_others(ours, folder):
+    """What `tokenizers` and `transformers` make of the files that we write."""
+    transformers = pytest.importorskip("transformers", reason="transformers is the oracle here: make test-oracles")
+    for name, content in files_of(ours).items():
+        (folder / name).write_bytes(content)
+    peer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    return peer, transformers.AutoTokenizer.from_pretrained(str(folder))
+
+
+@pytest.mark.parametrize("options", [(True, None, True), (False, True, False)])
+def test_others_read_the_word_pieces_we_write(hard_texts, since_2015, options, tmp_path, capsys):
+    ours, _ = wordpieces(*options)
+    peer, automatic = read_by_others(ours, tmp_path)
+    texts = hard_texts(2000, SPECIAL, since_2015)
+    compare(ours, peer, texts, capsys)
+    assert [automatic(text)["input_ids"] for text in texts[:300]] == [ours.encode(text) for text in texts[:300]]
+    assert automatic.mask_token_id == ours.special["[MASK]"] and automatic.pad_token_id == ours.special["[PAD]"]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("before", [[], [0]], ids=["alone", "after a mark"])
+def test_others_read_the_byte_pairs_we_write(small, hard_texts, unknown_to_python, pattern, before, tmp_path, capsys):
+    ours = BytePair(
+        small.tokens, small.pairs, small.special, pattern=pattern, whole_words=pattern == "llama3", before=before
+    )
+    peer, automatic = read_by_others(ours, tmp_path)
+    texts = hard_texts(2000, ours.special, unknown_to_python)
+    compare(ours, peer, texts, capsys)
+    assert [automatic(text)["input_ids"] for text in texts[:300]] == [ours.encode(text) for text in texts[:300]]
+    assert automatic.eos_token == "<|endoftext|>"
+
+
 def test_pairs_of_texts(hard_texts):
     vocabulary = {piece: i for i, piece in enumerate([*SPECIAL, *"abcdefghijklmnopqrstuvwxyz", "##e", "##s"])}
     ours, peer = WordPiece(vocabulary), tokenizers.implementations.BertWordPieceTokenizer(vocabulary)
@@ -181,6 +214,7 @@ def test_minilm(model_folder, hard_texts, since_2015, real_texts, capsys, tmp_pa
     assert (from_text.vocabulary, from_text.special) == (ours.vocabulary, ours.special)
     texts = hard_texts(20_000, SPECIAL, since_2015) + real_texts
     compare(ours, peer, texts, capsys)
+    compare(ours, read_by_others(ours, tmp_path)[0], texts, capsys)
     assert all(ours.decode([1996, i]) == peer.decode([1996, i]) for i in range(ours.vocab_size))
 
 
@@ -199,7 +233,7 @@ def test_smollm2(model_folder, hard_texts, unknown_to_python, real_texts, capsys
 
 
 @pytest.mark.models
-def test_whisper(model_folder, hard_texts, unknown_to_python, real_texts, capsys):
+def test_whisper(model_folder, hard_texts, unknown_to_python, real_texts, capsys, tmp_path):
     path = model_folder("whisper") / "gpt2.tiktoken"
     ours = read_ranks(path, ["<|endoftext|>", "<|startoftranscript|>"])
     assert ours.encode("Go forward 10 meters.") == [5247, 2651, 838, 10700, 13]
@@ -217,4 +251,6 @@ def test_whisper(model_folder, hard_texts, unknown_to_python, real_texts, capsys
             merges.append((to_characters(parts[0]), to_characters(parts[1])))
     assert len(merges) == 50_000
     peer = byte_pair_peer(ours, merges)
-    compare(ours, peer, hard_texts(20_000, ours.special, unknown_to_python) + real_texts, capsys)
+    texts = hard_texts(20_000, ours.special, unknown_to_python) + real_texts
+    compare(ours, peer, texts, capsys)
+    compare(ours, read_by_others(ours, tmp_path)[0], texts, capsys)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 
-from minitransformer.app.data.batches.ordering import BUCKET_BATCHES
-from minitransformer.app.data.batches.padded import MASKS, PAD, PAIRS, Batches, Ids, check_max_len, right_pad
+from minitransformer.app.data.batches.padded import MASKS, PAD, PAIRS, Batches, Batching, Ids, check_max_len, right_pad
 from minitransformer.app.data.batches.rows import Rows, wanted
 from minitransformer.app.data.tokenizers.tokenizer import BASE_SPECIALS, Tokenizer
 
@@ -47,14 +47,10 @@ class BertBatches(Batches[BertBatch]):
         tokenizer: Tokenizer,
         *,
         max_len: int = 128,
-        rows: int | None = None,
-        tokens: int | None = None,
-        seed: int = 0,
-        shuffle: bool = True,
         ignore: int = PAD,
-        bucket_batches: int = BUCKET_BATCHES,
+        **batching: Unpack[Batching],
     ):
-        super().__init__(rows=rows, tokens=tokens, seed=seed, shuffle=shuffle, bucket_batches=bucket_batches)
+        super().__init__(**batching)
         check_max_len(max_len, 5)  # three specials and a token of each sentence
         self.tokenizer, self.max_len, self.ignore = tokenizer, max_len, ignore
         tokenizer.special("[MASK]")  # a tokenizer without one is refused here, not at the first batch

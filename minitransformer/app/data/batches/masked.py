@@ -7,12 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 
 from minitransformer.app.data.batches.bert import CHOSEN, hide, ordinary_words
-from minitransformer.app.data.batches.ordering import BUCKET_BATCHES
-from minitransformer.app.data.batches.padded import MASKS, PAD, Batches, Ids, check_max_len, right_pad, with_start
+from minitransformer.app.data.batches.padded import (
+    MASKS,
+    PAD,
+    Batches,
+    Batching,
+    Ids,
+    check_max_len,
+    right_pad,
+    with_start,
+)
 from minitransformer.app.data.batches.rows import Rows, wanted
 from minitransformer.app.data.tokenizers.tokenizer import Tokenizer
 
@@ -43,14 +52,10 @@ class MaskedBatches(Batches[MaskedBatch]):
         *,
         rate: float = CHOSEN,
         max_len: int = 512,
-        rows: int | None = None,
-        tokens: int | None = None,
-        seed: int = 0,
-        shuffle: bool = True,
         ignore: int = PAD,
-        bucket_batches: int = BUCKET_BATCHES,
+        **batching: Unpack[Batching],
     ):
-        super().__init__(rows=rows, tokens=tokens, seed=seed, shuffle=shuffle, bucket_batches=bucket_batches)
+        super().__init__(**batching)
         check_max_len(max_len, 2)
         if not 0 < rate <= 1:
             raise ValueError(f"rate={rate}: give a part of the words, above 0 and at most 1")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -62,16 +62,26 @@ class TranslationBatch(Rows):
         return (wanted(self.target_out, self.ignore),)
 
 
+class Batching(TypedDict, total=False):
+    """The options that all kinds of batches take; `Batches` has their defaults."""
+
+    rows: int | None
+    tokens: int | None
+    seed: int
+    shuffle: bool
+    bucket_batches: int
+
+
 class Batches(ABC, Generic[AnyBatch]):
     """What all kinds share. `rows`, `tokens`, `shuffle` and `bucket_batches` are those of `batch_order`."""
 
     def __init__(
         self,
         *,
-        rows: int | None,
-        tokens: int | None,
-        seed: int,
-        shuffle: bool,
+        rows: int | None = None,
+        tokens: int | None = None,
+        seed: int = 0,
+        shuffle: bool = True,
         bucket_batches: int = BUCKET_BATCHES,
     ):
         if rows is None and tokens is None:
@@ -127,15 +137,11 @@ class LanguageModelBatches(Batches[LanguageModelBatch]):
         documents: Sequence[Ids],
         *,
         max_len: int = 512,
-        rows: int | None = None,
-        tokens: int | None = None,
-        seed: int = 0,
-        shuffle: bool = True,
         windows: bool = False,
         ignore: int = PAD,
-        bucket_batches: int = BUCKET_BATCHES,
+        **batching: Unpack[Batching],
     ):
-        super().__init__(rows=rows, tokens=tokens, seed=seed, shuffle=shuffle, bucket_batches=bucket_batches)
+        super().__init__(**batching)
         check_max_len(max_len, 2)
         self.documents, self.max_len, self.ignore = documents, max_len, ignore
         starts: list[tuple[int, int, int]] = []  # document, first position, positions
@@ -175,13 +181,9 @@ class ClassifierBatches(Batches[ClassifierBatch]):
         labels: Sequence[int] | np.ndarray,
         *,
         max_len: int = 512,
-        rows: int | None = None,
-        tokens: int | None = None,
-        seed: int = 0,
-        shuffle: bool = True,
-        bucket_batches: int = BUCKET_BATCHES,
+        **batching: Unpack[Batching],
     ):
-        super().__init__(rows=rows, tokens=tokens, seed=seed, shuffle=shuffle, bucket_batches=bucket_batches)
+        super().__init__(**batching)
         check_max_len(max_len, 1)
         if len(documents) != len(labels):
             raise ValueError(f"{len(documents)} documents with {len(labels)} labels: give one label each")
@@ -208,27 +210,23 @@ class TranslationBatches(Batches[TranslationBatch]):
         targets: Sequence[Ids],
         *,
         max_len: int = 64,
-        rows: int | None = None,
-        tokens: int | None = None,
-        seed: int = 0,
-        shuffle: bool = True,
         drop_long: bool = False,
         ignore: int = PAD,
-        bucket_batches: int = BUCKET_BATCHES,
+        **batching: Unpack[Batching],
     ):
-        super().__init__(rows=rows, tokens=tokens, seed=seed, shuffle=shuffle, bucket_batches=bucket_batches)
+        super().__init__(**batching)
         check_max_len(max_len, 2)
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources with {len(targets)} targets: give pairs")
         self.sources, self.targets, self.max_len, self.ignore = sources, targets, max_len, ignore
-        whole = np.array([(len(s) + 1, len(t) + 1) for s, t in zip(sources, targets, strict=True)])
-        whole = whole.astype(np.int64).reshape(-1, 2)
-        keep = (whole <= max_len).all(axis=1) if drop_long else np.ones(len(whole), dtype=bool)
-        if len(whole) and not keep.any():
+        sizes = np.array([(len(s) + 1, len(t) + 1) for s, t in zip(sources, targets, strict=True)])
+        sizes = sizes.astype(np.int64).reshape(-1, 2)
+        keep = (sizes <= max_len).all(axis=1) if drop_long else np.ones(len(sizes), dtype=bool)
+        if len(sizes) and not keep.any():
             raise ValueError(f"every pair is longer than max_len={max_len}: raise it, or truncate")
         self._kept = np.flatnonzero(keep)
-        self._lengths = np.minimum(whole[self._kept], max_len)
-        self.dropped = len(whole) - len(self._kept)
+        self._lengths = np.minimum(sizes[self._kept], max_len)
+        self.dropped = len(sizes) - len(self._kept)
 
     def lengths(self, epoch: int = 0) -> np.ndarray:
         return self._lengths

@@ -7,6 +7,7 @@ U+0085 and vertical tabs, which do occur inside reviews: every label after them 
 from __future__ import annotations
 
 import codecs
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -74,18 +75,41 @@ def numbered_lines(
         # Two bytes more than allowed, so that the line end does not count as content.
         while raw := file.readline(max_bytes + 2):
             number += 1
-            if number == 1 and raw.startswith(codecs.BOM_UTF8):
-                raw = raw[len(codecs.BOM_UTF8) :]
-            raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-            if len(raw) > max_bytes:
-                raise DataError(
-                    path,
-                    number,
-                    f"a line of more than {max_bytes} bytes",
-                    "shorter lines",
-                    "check that this is a text file and cut its documents into lines",
-                )
-            yield number, decode_line(path, number, raw)
+            yield number, _line(path, number, raw, max_bytes)
+
+
+def lines_as_they_come(path: Path, stream: io.BufferedReader) -> Iterator[list[tuple[int, str]]]:
+    """The same from a pipe: whatever lines one reading brings, together, without waiting for more."""
+    number, begun = 0, b""  # lines so far, and the beginning of the next one
+    while chunk := stream.read1(64 * 1024):
+        *ended, rest = chunk.split(b"\n")
+        lines = []
+        for raw in ended:
+            number, begun, raw = number + 1, b"", begun + raw
+            lines.append((number, _line(path, number, raw, MAX_LINE_BYTES)))
+        if lines:
+            yield lines
+        begun += rest
+        if len(begun) > MAX_LINE_BYTES + 1:
+            _line(path, number + 1, begun, MAX_LINE_BYTES)  # raises
+    if begun:
+        yield [(number + 1, _line(path, number + 1, begun, MAX_LINE_BYTES))]
+
+
+def _line(path: Path, number: int, raw: bytes, max_bytes: int) -> str:
+    """The text of a line, without its end."""
+    if number == 1 and raw.startswith(codecs.BOM_UTF8):
+        raw = raw[len(codecs.BOM_UTF8) :]
+    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    if len(raw) > max_bytes:
+        raise DataError(
+            path,
+            number,
+            f"a line of more than {max_bytes} bytes",
+            "shorter lines",
+            "check that this is a text file and cut its documents into lines",
+        )
+    return decode_line(path, number, raw)
 
 
 def decode_line(path: Path, number: int, raw: bytes) -> str:

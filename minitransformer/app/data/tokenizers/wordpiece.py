@@ -37,6 +37,7 @@ class WordPieceTokenizer(Tokenizer):
         self.vocabulary = tuple(vocabulary)
         self.rows = np.array([theirs[mark] for mark in MARKS] + [theirs[piece] for piece in self.pieces])  # (V,)
         self._ours = {int(row): i for i, row in enumerate(self.rows)}
+        self.specials |= {"[MASK]": self._id_of["[MASK]"]}  # hides words; it stays where BERT has it
 
     @classmethod
     def of(cls, cutter: WordPiece) -> WordPieceTokenizer:

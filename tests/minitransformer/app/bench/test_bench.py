@@ -22,7 +22,7 @@ from minitransformer.app.bench.roofline import Point
 from minitransformer.app.cli import bench as bench_command
 from minitransformer.config import LAB_TRANSLATOR
 from minitransformer.errors import UserError
-from minitransformer.models import LanguageModel, Translator, build
+from minitransformer.models import Bert, LanguageModel, Translator, build
 
 PRODUCTS = ("linear", "attention", "feed_forward", "gated_feed_forward")
 
@@ -32,13 +32,21 @@ def bench(folder, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, cwd=folder, env={**os.environ}, capture_output=True, text=True)
 
 
-def product_flops(loss) -> float:
+def product_flops(loss, backward: bool = True) -> float:
     """Of the kernels with products, as the contract counts them, forward and backward."""
     from autograd import tape
 
-    loss.backward(retain_graph=True)
-    calls = [call for node in tape.functions(loss) for call in node.kernels.calls]
+    if backward:
+        loss.backward(retain_graph=True)
+    calls = tape.calls(loss, backward=backward)
     return sum(CONTRACT[name].cost(*args).flops for name, args in calls if name.startswith(PRODUCTS))
+
+
+def test_the_arithmetic_of_an_encoder():
+    """Biases, GELU and softmax, which are left out, are 1 % of it."""
+    bert, ids = Bert(cases.MINILM), bench_inputs.words(2, 16, 30522)
+    claimed = cases.encoder_flops({"B": 2, "T": 16})
+    assert product_flops(bert.hidden(ids, np.zeros_like(ids)).sum(), backward=False) == pytest.approx(claimed, rel=0.02)
 
 
 @pytest.mark.parametrize("kind", ["language model", "classifier", "translator", "llama"])
@@ -92,7 +100,7 @@ def test_what_is_missing_is_said_in_a_line(tmp_path, arguments, message):
 
 def test_without_pytorch_it_says_what_is_missing_and_how_to_get_it(monkeypatch, capsys):
     project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())
-    (torch,) = project["project"]["optional-dependencies"]["bench"]
+    torch, *onnx = project["project"]["optional-dependencies"]["bench"]
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert bench_command._peers(bench_command.Options()) == []
     line = capsys.readouterr().err
@@ -100,6 +108,19 @@ def test_without_pytorch_it_says_what_is_missing_and_how_to_get_it(monkeypatch, 
     for options in (bench_command.Options(against="torch"), bench_command.Options(compile=True)):
         with pytest.raises(UserError, match=re.escape(f'pip install "{torch}"')):
             bench_command._peers(options)
+    with pytest.raises(UserError, match=re.escape("pip install " + " ".join(f'"{package}"' for package in onnx))):
+        bench_command._peers(bench_command.Options(against="onnx"))
+
+
+def test_who_takes_part(monkeypatch):
+    monkeypatch.setattr(bench_command, "_installed", lambda peer: True)
+    assert bench_command._peers(bench_command.Options()) == ["torch", "onnx"]
+    assert bench_command._peers(bench_command.Options(compile=True)) == ["torch", "onnx", "compiled"]
+    assert bench_command._peers(bench_command.Options(against="onnx")) == ["onnx"]
+    assert bench_command._peers(bench_command.Options(against="nothing")) == []
+    assert [name for name, case in cases.CASES.items() if "onnx" in case.peers] == [
+        "encoder-1x16", "encoder-1x128", "encoder-32x128", "encoder-8x512",
+    ]  # fmt: skip
 
 
 def test_every_case_and_extra_is_listed(tmp_path):

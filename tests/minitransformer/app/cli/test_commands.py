@@ -1,4 +1,4 @@
-"""The commands that train and use models, end to end, each in a process of its own, with tiny settings."""
+"""The commands that train and use models, end to end, with tiny settings; what is stopped or killed is a process."""
 
 import json
 import os
@@ -7,7 +7,9 @@ import signal
 import time
 
 import pytest
-from command_support import TINY, WORDS, command, start, succeeds
+from command_support import TINY, WORDS, start
+from command_support import command_here as command
+from command_support import succeeds_here as succeeds
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,14 @@ def test_from_labelled_text_to_a_label(finetuned):
     assert piped == table
     (finetuned / "some.txt").write_text("nice the cat\npoor little tree\n")
     assert succeeds(finetuned, "classify", "--file", "some.txt").splitlines() == table
+    with start(finetuned, "classify") as process:  # an answer to each line while the pipe is still open
+        for text in ("nice the cat", "poor little tree"):
+            process.stdin.write(text + "\n")
+            process.stdin.flush()
+            until = [process.stdout.readline() for _ in range(3 if text.startswith("nice") else 1)][-1]
+            assert until.rstrip() in table and until.rstrip().endswith(text)
+        process.stdin.close()
+        assert process.wait() == 0
     note = command(finetuned, "classify", "nice zebra")
     assert "never seen: zebra" in note.stderr
 

@@ -13,6 +13,8 @@ from minitransformer.app.cli.main import main
 from minitransformer.app.cli.surroundings import tidy_up
 from minitransformer.app.cli.text_input import TextOptions, texts_from
 from minitransformer.app.data import PieceTokenizer
+from minitransformer.app.data.readers import lines
+from minitransformer.app.data.readers.lines import lines_as_they_come
 from minitransformer.app.tasks.text_codec import TextCodec
 from minitransformer.errors import DataError
 
@@ -64,6 +66,36 @@ def test_a_pipe_without_an_end_is_refused_before_memory_is_full(monkeypatch, pat
     with pytest.raises(DataError, match=found):
         texts_from(TextOptions())
     assert endless.given < 6e6
+
+
+def test_lines_of_a_pipe_are_handed_on_as_they_come():
+    """Before the next ones exist; cut anywhere, with the ends of lines of any system."""
+    reading, writing = os.pipe()
+    with open(reading, "rb") as stream:
+        groups = lines_as_they_come("<pipe>", stream)
+        os.write(writing, b"\xef\xbb\xbfone\r\ntwo\nth")
+        assert next(groups) == [(1, "one"), (2, "two")]
+        os.write(writing, b"ree\n\nf")
+        assert next(groups) == [(3, "three"), (4, "")]
+        os.write(writing, "ü".encode()[:1])
+        os.write(writing, "ü".encode()[1:])
+        os.close(writing)
+        assert list(groups) == [[(5, "fü")]]
+
+
+def test_a_closed_pipe_holds_no_lines(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    assert list(text_input.piped()) == []
+
+
+def test_the_longest_line_of_a_pipe(monkeypatch):
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 5)
+    for content in (b"12345\n12345\r\n12345", b"12345\r\n"):
+        found = [text for group in lines_as_they_come("x", io.BufferedReader(io.BytesIO(content))) for _, text in group]
+        assert set(found) == {"12345"}
+    for content in (b"123456\n", b"123456", b"1\n123456\n"):
+        with pytest.raises(DataError, match="a line of more than 5 bytes"):
+            list(lines_as_they_come("x", io.BufferedReader(io.BytesIO(content))))
 
 
 def test_orders_to_the_terminal_are_shown_and_not_obeyed():

@@ -43,6 +43,15 @@ def test_the_same_numbers_as_a_loop_written_by_hand():
     assert digest(model.state_dict()) == digest(trained.state_dict())
 
 
+def test_layers_computed_again_make_the_same_checkpoints(tmp_path):
+    """Also one that was begun without: what is kept in memory has no effect on the weights."""
+    kept, _ = tiny_run(tmp_path / "kept", steps=8)
+    again, _ = tiny_run(tmp_path / "again", steps=4)
+    again, _ = tiny_run(tmp_path / "again", steps=8, recompute=True)
+    assert again.base.encoder.recompute
+    assert digest(kept.state_dict()) == digest(again.state_dict())
+
+
 def test_each_limit_ends_the_run():
     assert tiny_run(None, steps=5)[1].reason == "steps"
     result = tiny_run(None, steps=None, max_epochs=2)[1]

@@ -1,0 +1,76 @@
+"""The same bits from a process that compiles the kernels and from one that loads them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# A few steps of training, and a digest of what each kernel was given and what it returned. Rows are longer than a
+# vector register and no multiple of it, so that sums are regrouped in every way that the compiler knows.
+TRAIN = """
+import hashlib, json, sys
+import numpy as np
+import kernels
+from kernels.contract import CONTRACT
+from minitransformer import LanguageModel
+from minitransformer.optim import Adam, clip_grad_norm
+
+calls, fast = [], kernels.backend("numba")
+
+def digest(values):
+    total, left = hashlib.sha256(), [values]
+    while left:
+        value = left.pop()
+        if isinstance(value, np.ndarray):
+            total.update(np.ascontiguousarray(value).tobytes())
+        elif isinstance(value, tuple | list):
+            left.extend(value)
+    return total.hexdigest()[:16]
+
+def watched(name, kernel):
+    def call(*args):
+        given = digest(args)
+        result = kernel(*args)
+        calls.append([name, given, digest((result, args))])
+        return result
+    return call
+
+for name in CONTRACT:
+    setattr(fast, name, watched(name, getattr(fast, name)))
+words = np.random.default_rng(0).integers(0, 97, 1000)
+for parts in ({}, {"norm": "rms", "activation": "swiglu", "positions": "rotary", "n_kv_heads": 1}):
+    sizes = {"vocab_size": 97, "d_model": 72, "n_heads": 2, "n_layers": 1, "d_ff": 100, "max_len": 33}
+    model = LanguageModel(**sizes, dropout=0.1, **parts)
+    optimizer = Adam(model.parameters(), lr=3e-3)
+    for step in range(3):
+        rows = words[step : step + 8 * 34].reshape(8, 34)
+        loss = model.loss(rows[:, :-1], rows[:, 1:])
+        optimizer.zero_grad()
+        loss.backward()
+        clip_grad_norm(model.parameters(), 1.0)
+        optimizer.step()
+print(json.dumps(calls))
+"""
+
+
+@pytest.mark.slow
+def test_compiling_and_loading_give_the_same_bits(tmp_path):
+    def calls() -> list:
+        env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "MINITRANSFORMER_QUIET": "1"}
+        result = subprocess.run([sys.executable, "-c", TRAIN], cwd=ROOT, env=env, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    compiled = calls()
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    assert len(kept) > 20
+    loaded = calls()
+    assert kept == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    assert len(compiled) == len(loaded) > 100
+    different = {one[0] for one, other in zip(compiled, loaded, strict=True) if one[1] == other[1] and one != other}
+    assert different == set()
+    assert compiled == loaded
