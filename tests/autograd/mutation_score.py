@@ -45,6 +45,7 @@ HELPERS = {
         ("feed_forward", "_feed_forward_backward", ["feed_forward"]),
         ("gated_feed_forward", "_gated_feed_forward_backward", ["gated_feed_forward"]),
         ("gated_feed_forward", "_gate_backward", ["gated_feed_forward"]),
+        ("quantised_linear", "_backward", ["quantised_linear"]),
         ("gelu", "slope64", ["gelu"]),
         ("silu", "silu_slope", ["silu"]),
         ("silu", "gelu_tanh_slope", ["gelu_tanh"]),

@@ -41,6 +41,7 @@ EXTRAS = {
     "growth": "time and memory against length and vocabulary",
     "ledger": "the memory of a training step, moment by moment, predicted from the tape and measured",
     "ranks": "several processes (mpiexec): bytes, times, and what to expect of more of them",
+    "smollm2": "SmolLM2 in 4 bits: a prompt of 256, then 128 words, beside llama.cpp where it is installed",
 }
 
 
@@ -90,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"cannot write to {FOLDER}: {error.strerror}; run from a folder you may write to") from None
     chosen = options.case or list(known)
     report: dict[str, Any] = {"machine": machine.description(), "backend": _backend_line(), "sides": sides, "cases": []}
+    report["named"] = bool(options.case)  # what is asked for by name may be fetched
     print(f"{report['machine']}; backend {report['backend']}")
     for name in chosen:
         if name in CASES:
@@ -311,9 +313,28 @@ def _ranks(_report: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _smollm2(report: dict[str, Any]) -> dict[str, Any] | None:
+    from minitransformer.app.bench import smollm2
+    from minitransformer.pretrained.fetch import fetch, fetched
+
+    if not report["named"] and not fetched("smollm2"):
+        print("smollm2: left out, the model is not in the cache; `minitransformer models fetch smollm2` brings it")
+        return None
+    fetch("smollm2")
+    if not smollm2.has_peer():
+        print(f"llama.cpp is not installed, so smollm2 runs alone; to have it: {smollm2.GET_PEER}", file=sys.stderr)
+    sides = smollm2.measure(_tell)
+    _tell("")
+    rows = [(side.name, *(f"{rate:.1f}" for rate in side.rates()), f"{side.megabytes:.0f}") for side in sides]
+    print("\nSmolLM2, 4 bits a weight: tokens a second, by the median round, and peak memory of the whole process")
+    print(table(("side", "prompt of 256", "128 words after it", "MB"), rows, right=(1, 2, 3)))
+    return {side.name: vars(side) for side in sides}
+
+
 _EXTRA_RUNS = {
     "start-up": _start_up, "profile": _profile, "roofline": _roofline, "growth": _growth, "ledger": _ledger,
     "ranks": _ranks,
+    "smollm2": _smollm2,
 }  # fmt: skip
 
 
