@@ -35,7 +35,7 @@ GET_ONNX = 'pip install "onnxruntime>=1.20" "onnx>=1.17"'
 PEERS = {"torch": ("PyTorch", GET_TORCH), "onnx": ("ONNX Runtime", GET_ONNX)}
 NAMES = {"torch": "PyTorch", "compiled": "compiled", "onnx": "ONNX Runtime"}
 EXTRAS = {
-    "start-up": "from nothing to the first training step, kernels cached and not",
+    "start-up": "from nothing to the first training step, kernels cached and not, and to the first words",
     "profile": "where the training steps spend their time, kernel by kernel",
     "roofline": "every kernel under what this machine allows",
     "growth": "time and memory against length and vocabulary",
@@ -209,15 +209,18 @@ def _print_summary(report: dict[str, Any]) -> None:
         print("ratio: PyTorch's best time / ours; ONNX: that of ONNX Runtime; MB: peak memory of the whole process")
 
 
-def _start_up(_report: dict[str, Any]) -> dict[str, float]:
+def _start_up(report: dict[str, Any]) -> dict[str, float]:
     from minitransformer.app.bench import startup
 
     _tell("start-up: with an empty cache of kernels")
-    cold = startup.seconds(1, cold=True)
-    startup.seconds(1)  # fills this environment's own cache
-    warm = startup.seconds(3)
+    cold = startup.first_step(1, cold=True)
+    startup.first_step(1)  # fills this environment's own cache
+    warm = startup.first_step(3)
+    words = startup.first_words(3, with_torch="torch" in report["sides"])
     print(f"start-up, process start to the end of the first training step: {warm:.1f} s; compiling first: {cold:.0f} s")
-    return {"warm": warm, "cold": cold}
+    peer = f"; PyTorch {words['torch']:.2f} s, ratio {words['torch'] / words['ours']:.2f}" if "torch" in words else ""
+    print(f"generate on a trained run, process start to finish: {words['ours']:.2f} s{peer}")
+    return {"warm": warm, "cold": cold} | {f"words_{side}": seconds for side, seconds in words.items()}
 
 
 def _roofline(report: dict[str, Any]) -> dict[str, Any]:
