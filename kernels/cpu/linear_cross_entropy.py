@@ -8,7 +8,7 @@ BLOCK rows, so that everything done to a block finds it in the cache:
     in between the log-sum-exp of each row from the sums of all tasks
     backward   dW += e (x · share),  share = exp(shift - lse) / N
 The target's term is one row of W and of x. The softmax's factor belongs to the rows alone, so it is not multiplied into
-the logits, but into the result (dx) or into the rows (dW): Memory sees each exponential written once and read once.
+the logits, but into the result (dx) or into the rows (dW). Memory sees each exponential written once and read once.
 The upstream gradient of a loss is one number, so the backward pass of autograd only has to multiply by it. Rows with an
 ignored target are left out before the first product: padding costs nothing.
 
@@ -37,41 +37,41 @@ SLACK = 20  # e^20 times 50,000 words is far from the largest float32
 
 
 @kernel
-def _add_bias(logits, bias, top):
-    """The logits of one word, and the largest of each row so far. A NaN loses every comparison, and comes back through
-    the sum.   logits, top (rows)"""
-    for n in range(logits.size):
-        logit = logits[n] + bias
-        logits[n] = logit
-        top[n] = max(top[n], logit)
+def _raise(top, products, bias):
+    """The largest logit of each row so far, with those of one more word. A NaN loses every comparison, and comes back
+    through the sum.   top, products (rows)"""
+    for n in range(top.size):
+        top[n] = max(top[n], products[n] + bias)
 
 
 @kernel
-def _add_exp(e, shift, total):
-    """e = exp(e - shift) for one word, added to the total.   all (rows)"""
-    for n in range(e.size):
-        power = exp(e[n] - shift[n])
+def _add_exp(total, e, bias, shift):
+    """e = exp(logit - shift) for one word, and added to the total.   all but the bias (rows)"""
+    for n in range(total.size):
+        power = exp(e[n] + bias - shift[n])
         e[n] = power
         total[n] += power
 
 
 @kernel
-def _add_to(total, x):
-    for n in range(x.size):
-        total[n] += x[n]
+def _add_to(total, x, bias):
+    for n in range(total.size):
+        total[n] += x[n] + bias
 
 
 @kernel
 def _move_shifts(dx, shift, total, top, started):
-    """Where a logit exceeds the shift by more than SLACK, or is the first one at all.   dx (rows, C); others (rows)"""
+    """Where a logit exceeds the shift by more than SLACK, or is the first one at all.   dx (rows or 0, C); others
+    (rows)"""
     slack = top.dtype.type(SLACK)
     for n in range(top.size):
         if top[n] > shift[n] + slack:
             if started:
                 shrink = exp(shift[n] - top[n])
                 total[n] *= shrink
-                for c in range(dx.shape[1]):
-                    dx[n, c] *= shrink
+                if len(dx):
+                    for c in range(dx.shape[1]):
+                        dx[n, c] *= shrink
             shift[n] = top[n]
 
 
@@ -80,10 +80,11 @@ def _forward(e, dx, shifts, totals, sums, wanted, x, weight, bias, targets, smoo
     """One chunk: e = exp(logits - shifts), their sums `totals`, and dx without its factors; `sums` are those of the
     logits themselves (with label smoothing only), `wanted` the logits of the targets.
 
-    e (V or tasks · BLOCK, ≥ n); dx (tasks, n, C) or (0, n, C); shifts (tasks, blocks + 1, n), the last one being that
-    of dx and totals; totals, sums (tasks, n) in double precision; wanted, targets (n); x (C, ≥ n); weight (V, C)"""
-    V, tasks, rows = weight.shape[0], totals.shape[0], wanted.size
-    kept, with_dx = e.shape[0] == V, dx.shape[0] > 0
+    e (tasks, blocks or 1, groups of rows, BLOCK, ≤ BLOCK); dx (tasks, n, C) or (0, n, C); shifts (tasks, blocks + 1,
+    n), the last one being that of dx and totals; totals, sums (tasks, n) in double precision; wanted, targets (n);
+    x (C, ≥ n); weight (V, C)"""
+    V, tasks, rows = weight.shape[0], e.shape[0], wanted.size
+    zero = e.dtype.type(0)
     for task in prange(tasks):
         first, last = task * V // tasks, (task + 1) * V // tasks
         top, part = np.empty(BLOCK, e.dtype), np.empty(BLOCK, e.dtype)
@@ -91,35 +92,35 @@ def _forward(e, dx, shifts, totals, sums, wanted, x, weight, bias, targets, smoo
         shift[:] = -np.inf
         totals[task], sums[task] = 0, 0
         for v0 in range(first, last, BLOCK):
-            v1 = min(v0 + BLOCK, last)
-            here = v0 if kept else task * BLOCK  # the block's first row in e
+            words, block = min(BLOCK, last - v0), (v0 - first) // BLOCK
             for n0 in range(0, rows, BLOCK):
                 n1 = min(n0 + BLOCK, rows)
                 n = n1 - n0
-                multiply(e[here : here + v1 - v0, n0:n1], weight[v0:v1], x[:, n0:n1], False, False)
+                tile = e[task, block % e.shape[1], n0 // BLOCK]
+                multiply(tile[:words, :n], weight[v0 : v0 + words], x[:, n0:n1], False, False)
                 top[:] = -np.inf
-                for v in range(v0, v1):
-                    _add_bias(e[here + v - v0][n0:n1], bias[v], top[:n])
+                for v in range(words):
+                    _raise(top[:n], tile[v], bias[v0 + v])
                 for i in range(n0, n1):
-                    if v0 <= targets[i] < v1:
-                        wanted[i] = e[here + targets[i] - v0, i]
+                    if v0 <= targets[i] < v0 + words:
+                        wanted[i] = tile[targets[i] - v0, i - n0] + bias[targets[i]]
                 if smoothing:
                     part[:] = 0
-                    for v in range(v1 - v0):
-                        _add_to(part[:n], e[here + v][n0:n1])
-                    _add_to(sums[task][n0:n1], part[:n])
-                dx_part = dx[task, n0:n1] if with_dx else dx[0:0, 0]
+                    for v in range(words):
+                        _add_to(part[:n], tile[v], bias[v0 + v])
+                    _add_to(sums[task][n0:n1], part[:n], zero)
+                dx_part = dx[task, n0:n1] if dx.shape[0] else dx[0:0, 0]
                 _move_shifts(dx_part, shift[n0:n1], totals[task][n0:n1], top[:n], v0 > first)
                 for i in range(n):
                     # all logits -inf so far: exp must see -inf - 0, not -inf - -inf
                     top[i] = 0 if shift[n0 + i] == -np.inf else shift[n0 + i]
                     part[i] = 0
-                for v in range(v1 - v0):
-                    _add_exp(e[here + v][n0:n1], top[:n], part[:n])
-                _add_to(totals[task][n0:n1], part[:n])
-                if with_dx:
-                    multiply(dx_part, e[here : here + v1 - v0, n0:n1], weight[v0:v1], True, v0 > first)
-            shifts[task, (v0 - first) // BLOCK] = shift
+                for v in range(words):
+                    _add_exp(part[:n], tile[v][:n], bias[v0 + v], top)
+                _add_to(totals[task][n0:n1], part[:n], zero)
+                if dx.shape[0]:
+                    multiply(dx_part, tile[:words, :n], weight[v0 : v0 + words], True, v0 > first)
+            shifts[task, block] = shift
 
 
 @kernel
@@ -141,17 +142,16 @@ def _weight_gradient(dweight, dbias, e, shifts, lse, x, x_sum, targets, mean, sp
         first, last = task * V // tasks, (task + 1) * V // tasks
         scaled, share = np.empty((BLOCK, C), x.dtype), np.empty(BLOCK, x.dtype)
         for v0 in range(first, last, BLOCK):
-            v1 = min(v0 + BLOCK, last)
-            shift = shifts[task, (v0 - first) // BLOCK]
+            v1, block = min(v0 + BLOCK, last), (v0 - first) // BLOCK
             for n0 in range(0, rows, BLOCK):
-                n1 = min(n0 + BLOCK, rows)
+                n1, tile = min(n0 + BLOCK, rows), e[task, block, n0 // BLOCK]
                 for n in range(n0, n1):
-                    share[n - n0] = exp(shift[n] - lse[n]) * mean
+                    share[n - n0] = exp(shifts[task, block, n] - lse[n]) * mean
                 _scaled_rows(scaled, x, share, n0, n1)
-                multiply(dweight[v0:v1], e[v0:v1, n0:n1], scaled[: n1 - n0], False, add or n0 > 0)
-                if dbias.size:
+                if dbias.size:  # reads the tile in order, which brings it into the cache for the product
                     for v in range(v0, v1):
-                        dbias[v] += part_dot(e[v][n0:n1], share[: n1 - n0])
+                        dbias[v] += part_dot(share[: n1 - n0], tile[v - v0])
+                multiply(dweight[v0:v1], tile[: v1 - v0, : n1 - n0], scaled[: n1 - n0], False, add or n0 > 0)
             for n in range(rows):
                 if v0 <= targets[n] < v1:
                     for c in range(C):
@@ -186,12 +186,10 @@ def _layout(V):
     return tasks, blocks(blocks(V, tasks), BLOCK)
 
 
-def _rows_of_chunk(N, V, itemsize):
-    """As many rows as the buffer holds, in chunks of nearly one size, which are whole vectors where they can be."""
-    most = max(1, BUFFER_BYTES // (V * itemsize))
-    most = most // 32 * 32 if most >= 32 else most
-    rows = blocks(N, max(1, blocks(N, most)))
-    return min(most, blocks(rows, 32) * 32)
+def _rows_of_chunk(N, words, itemsize):
+    """As many rows as the buffer holds, whole blocks of them where it holds one."""
+    most = max(1, BUFFER_BYTES // (words * itemsize))
+    return min(N, most // BLOCK * BLOCK if most > BLOCK else most)
 
 
 def linear_cross_entropy(x, weight, bias, targets, ignore_index, label_smoothing, with_gradients):
@@ -206,10 +204,10 @@ def linear_cross_entropy(x, weight, bias, targets, ignore_index, label_smoothing
     rows, wanted, weight = contiguous(rows), ids64(wanted), contiguous(weight)
     offset = np.zeros(V, dtype) if bias is None else contiguous(bias)
     N, (tasks, count) = len(rows), _layout(V)
-    longest = _rows_of_chunk(N, V, dtype.itemsize)
-    width = blocks(longest, 16) * 16 + 16  # whole vectors, and no power of two, which would meet in the same cache lines
-    e = scratch("logits", (V if with_gradients else tasks * BLOCK, width), dtype)
-    across = scratch("x transposed", (C, width), dtype)
+    longest = max(1, _rows_of_chunk(N, tasks * count * BLOCK, dtype.itemsize))
+    groups, width = blocks(longest, BLOCK), min(BLOCK, longest)
+    e = scratch("logits", (tasks, count if with_gradients else 1, groups, BLOCK, width), dtype)
+    across = scratch("x transposed", (C, longest), dtype)
     losses, drows, dweight, dbias = np.empty(N, dtype), None, None, np.zeros(0)
     x_sum = weight_sum = np.zeros(C, dtype)
     if with_gradients:

@@ -54,56 +54,53 @@ def _tile(typing, columns, number, rows, k, c, c_row, a, a_row, a_step, b, b_ste
         def load(address, kind):
             return builder.load(at(address, kind), align=bytes_each)
 
+        def plus(address, count):
+            return builder.add(address, integer(count * bytes_each))
+
+        def to_all_lanes(one):
+            return builder.shuffle_vector(builder.insert_element(nothing, one, ir.IntType(32)(0)), nothing, spread)
+
         # a strip at the lower edge has fewer rows: its last one is then computed, and stored, several times
         last = builder.sub(rows, integer(1))
         index = [builder.select(builder.icmp_signed("<", integer(i), rows), integer(i), last) for i in range(ROWS)]
         a_rows = [builder.mul(i, a_row) for i in index]
-        c_tile = [
-            [builder.add(builder.add(c, builder.mul(i, c_row)), integer(at * bytes_each)) for at in range(0, width, lanes)]
-            for i in index
-        ]  # fmt: skip
+        c_rows = [builder.add(c, builder.mul(i, c_row)) for i in index]
+        places = [(i, j) for i in range(ROWS) for j in range(0, width, lanes)]  # of the tile's vectors
+        c_tile = [plus(c_rows[i], j) for i, j in places]
 
         before, test = builder.block, builder.append_basic_block("test")
         body, done = builder.append_basic_block("body"), builder.append_basic_block("done")
         builder.branch(test)
         builder.position_at_end(test)
         step, a_now, b_now = (builder.phi(integer) for _ in range(3))
-        acc = [[builder.phi(vector) for _ in row] for row in c_tile]
+        sums = [builder.phi(vector) for _ in places]
         builder.cbranch(builder.icmp_signed("<", step, k), body, done)
 
         builder.position_at_end(body)
-        b_row = [load(builder.add(b_now, integer(at * bytes_each)), vector) for at in range(0, width, lanes)]
-        sums = []
-        for i in range(ROWS):
-            one = builder.insert_element(nothing, load(builder.add(a_now, a_rows[i]), real), ir.IntType(32)(0))
-            one = builder.shuffle_vector(one, nothing, spread)
-            fused = {"flags": ("contract",)}
-            sums.append([builder.fadd(builder.fmul(one, b, **fused), s, **fused) for b, s in zip(b_row, acc[i])])
-        following = builder.add(step, integer(1)), builder.add(a_now, a_step), builder.add(b_now, b_step)
+        b_row = {j: load(plus(b_now, j), vector) for j in range(0, width, lanes)}
+        ones = [to_all_lanes(load(builder.add(a_now, offset), real)) for offset in a_rows]
+        products = [builder.fmul(ones[i], b_row[j], flags=("contract",)) for i, j in places]
+        new_sums = [builder.fadd(p, s, flags=("contract",)) for p, s in zip(products, sums, strict=True)]
+        ahead = [builder.add(step, integer(1)), builder.add(a_now, a_step), builder.add(b_now, b_step)]
         builder.branch(test)
-
         zero = ir.Constant(vector, [0.0] * lanes)
-        for phi, start, next_ in zip((step, a_now, b_now), (integer(0), a, b), following):
+        starts = [integer(0), a, b] + [zero] * len(sums)
+        for phi, start, next_one in zip([step, a_now, b_now, *sums], starts, ahead + new_sums, strict=True):
             phi.add_incoming(start, before)
-            phi.add_incoming(next_, body)
-        for phis, nexts in zip(acc, sums):
-            for phi, next_ in zip(phis, nexts):
-                phi.add_incoming(zero, before)
-                phi.add_incoming(next_, body)
+            phi.add_incoming(next_one, body)
 
         builder.position_at_end(done)
 
         def store(values):
-            for row, addresses in zip(values, c_tile):
-                for value, address in zip(row, addresses):
-                    builder.store(value, at(address, vector), align=bytes_each)
+            for value, address in zip(values, c_tile, strict=True):
+                builder.store(value, at(address, vector), align=bytes_each)
 
         with builder.if_else(add) as (to_add, to_set):
-            with to_add:  # all loads before the first store: rows may be there several times
-                old = [[load(address, vector) for address in addresses] for addresses in c_tile]
-                store([[builder.fadd(o, s) for o, s in zip(olds, row)] for olds, row in zip(old, acc)])
+            with to_add:  # all loads before the first store: a row may be there several times
+                old = [load(address, vector) for address in c_tile]
+                store([builder.fadd(o, s) for o, s in zip(old, sums, strict=True)])
             with to_set:
-                store(acc)
+                store(sums)
         return context.get_dummy_value()
 
     return signature, generate
