@@ -145,8 +145,9 @@ def _forward_tile(out, lse, q, k, v, first, queries, keys, mask, scale, dropout,
     width = heads * queries
     acc = np.zeros((width, D), q.dtype)
     p = np.empty((BLOCK, width), q.dtype)
-    m, shift, l, part, used = np.full((5, width), -np.inf, q.dtype)  # noqa: E741 - the letters of the algorithm
-    l[:] = 0
+    m, shift = np.full(width, -np.inf, q.dtype), np.full(width, -np.inf, q.dtype)
+    l = np.zeros(width, q.dtype)  # noqa: E741 - the letter of the algorithm
+    part, used = np.empty(width, q.dtype), np.empty(width, q.dtype)
     dropping = dropout.limit > 0 or dropout.factor != 1
     words = np.empty((4, width if dropping else 0), np.uint32)
     zero, one, slack = q.dtype.type(0), q.dtype.type(1), q.dtype.type(SLACK)
