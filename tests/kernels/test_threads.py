@@ -79,7 +79,7 @@ FORK_ITSELF += "assert os.waitpid(child, 0)[1] == 0"
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess:
     env = {**os.environ, "MINITRANSFORMER_QUIET": "1", **environment}
-    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, timeout=400)
 
 
 @FORK
