@@ -1,6 +1,6 @@
 """The benchmark: the engine and its peers on the same work, side by side, interleaved, in one run.
 
-cases.py says what is measured; ours.py, torch_peer.py and onnx_peer.py do the work; worker.py runs one side in a process
+cases.py says what is measured; ours.py, torch_peer.py and onnx_peer.py do it; worker.py runs one side in a process
 of its own, race.py lets them take turns; startup.py times whole processes, machine.py measures what this machine can do
 at best, charts.py draws.
 """
