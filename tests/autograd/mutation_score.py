@@ -91,9 +91,8 @@ EQUIVALENT = {
     ("cpu/gated_feed_forward.gated_feed_forward_backward", "line 5, stale value w_up: w_gate"): SAME_SHAPE,
     ("cpu/gated_feed_forward.gated_feed_forward_backward", "line 7, stale value x: dy"): SAME_SHAPE,
     ("cpu/gated_feed_forward.gated_feed_forward_backward", "line 8, stale value w_up: w_gate"): SAME_SHAPE,
-    ("cpu/linear_cross_entropy._forward", "line 8, stale value bias: weight"): SAME_SHAPE,
-    ("cpu/linear_cross_entropy._forward", "line 10, stale value tops: e"): SAME_SHAPE,
-    ("cpu/linear_cross_entropy._backward", "line 7, stale value shares: e"): SAME_SHAPE,
+    ("cpu/linear_cross_entropy._forward", "line 9, stale value bias: weight"): SAME_SHAPE,
+    ("cpu/linear_cross_entropy._forward", "line 35, stale value shifts: dx"): "one empty array in place of another",
     ("cpu/embedding.embedding_backward", "line 8, flipped sign: ends - starts"): SHARES,
     ("cpu/embedding.embedding_backward", "line 8, dropped second term: ends - starts"): SHARES,
     ("cpu/embedding.embedding_backward", "line 8, dropped first term: ends - starts"): SHARES,
@@ -280,8 +279,8 @@ def main(tier: str) -> int:
         layer_norm.TERMS = rms_norm.TERMS = 4  # rows of several blocks
         embedding.ROWS = 2  # ids that occur so often that their rows are summed in blocks
 
-        # a row or two a chunk, a word or two a block, several tasks; shifts move often
-        chunked.BUFFER_BYTES, chunked.BLOCK, chunked.FEW, chunked.SLACK = 150, 2, 2, 0.1
+        # a few rows a chunk, a word or two a block, several tasks; shifts move often
+        chunked.BUFFER_BYTES, chunked.BLOCK, chunked.FEW, chunked.SLACK = 400, 2, 2, 0.1
         kernels.use("numba")
         found = kernel_mutants("cpu")
     else:
