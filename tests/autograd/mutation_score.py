@@ -79,10 +79,16 @@ EQUIVALENT = {
     ("cpu/attention.attention_backward", "line 3, missing first factor: k.shape[0] * k.shape[1]"): SHARES,
     ("cpu/attention._backward", "line 6, stale value v: k"): SAME_SHAPE,
     ("cpu/attention._backward", "line 6, stale value dv: dk"): SAME_SHAPE,
-    ("cpu/attention._backward", "line 17, flipped sign: T - 1"): UNSEEN,
-    ("cpu/attention._backward", "line 17, dropped second term: T - 1"): UNSEEN,
-    ("cpu/attention._backward", "line 20, missing second factor: max(0, start - mask.query_offset) // BLOCK * BLOCK"):
+    ("cpu/attention._backward", "line 21, flipped sign: T - 1"): UNSEEN,
+    ("cpu/attention._backward", "line 21, dropped second term: T - 1"): UNSEEN,
+    ("cpu/attention._backward", "line 24, missing second factor: max(0, start - mask.query_offset) // BLOCK * BLOCK"):
         UNSEEN,
+    ("cpu/attention._backward_tile", "line 7, stale value v: k"): SAME_SHAPE,
+    ("cpu/attention._backward_tile", "line 11, flipped sign: start + j0"): UNSEEN,
+    ("cpu/attention._backward_tile", "line 11, dropped second term: start + j0"): UNSEEN,
+    ("cpu/attention._backward_tile", "line 11, dropped first term: start + j0"): UNSEEN,
+    ("cpu/attention._backward_tile", "line 11, stale value start: first"):
+        "wrong only where several tiles meet; the comparison with the reference over several tiles finds it",
     ("cpu/linear._linear_backward", "line 8, missing second factor: j * C"): TWICE,
     ("cpu/feed_forward._feed_forward_backward", "line 4, stale value x: dy"): SAME_SHAPE,
     ("cpu/feed_forward._feed_forward_backward", "line 13, stale value db1: dw1"): SHARES,
