@@ -75,7 +75,7 @@ test: $(VENV)/.installed
 test-slow: $(VENV)/.book
 	@$(PYTEST) -m slow
 
-# Seeded: the same attacks each time; MINITRANSFORMER_HOSTILE_SEED=N makes others.
+# Seeded: the same attacks each time; MINITRANSFORMER_HOSTILE_SEED=N draws others, MINITRANSFORMER_HOSTILE_PART=N one in N.
 test-hostile: $(VENV)/.oracles
 	@$(PYTEST) -m hostile
 

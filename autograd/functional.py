@@ -371,34 +371,29 @@ def embedding(weight, ids):
     return Embedding.apply(weight, integers(ids, weight.backend))
 
 
-class Softmax(Rule):
+class _OfRows(Rule):
+    """y = f(each row of x), with a derivative written in terms of y."""
+
+    def forward(self, x):
+        y = getattr(self.kernels, str(self.kernel))(rows(x))
+        self.save(y)
+        self.shape = x.shape
+        return y.reshape(x.shape)
+
+    def backward(self, dy):
+        return shaped(getattr(self.kernels, f"{self.kernel}_backward")(rows(dy), *self.saved), self.shape)
+
+
+class Softmax(_OfRows):
     """y = exp(x) / Σ exp(x).   dy ↦ y (dy - Σ dy y)"""
 
     kernel = "softmax"
 
-    def forward(self, x):
-        y = self.kernels.softmax(rows(x))
-        self.save(y)
-        self.shape = x.shape
-        return y.reshape(x.shape)
 
-    def backward(self, dy):
-        return shaped(self.kernels.softmax_backward(rows(dy), *self.saved), self.shape)
-
-
-class LogSoftmax(Rule):
+class LogSoftmax(_OfRows):
     """y = x - log Σ exp(x).   dy ↦ dy - exp(y) Σ dy"""
 
     kernel = "log_softmax"
-
-    def forward(self, x):
-        y = self.kernels.log_softmax(rows(x))
-        self.save(y)
-        self.shape = x.shape
-        return y.reshape(x.shape)
-
-    def backward(self, dy):
-        return shaped(self.kernels.log_softmax_backward(rows(dy), *self.saved), self.shape)
 
 
 def _along(rule, x, axis):

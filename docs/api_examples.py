@@ -156,6 +156,12 @@ FUNCTIONAL = {
     "mse_loss": "F.mse_loss(x, zeros(2, 3)).item()",
     "multiply": "F.multiply(x, x)",
     "power": "F.power(x, 2)",
+    "quantised_gated_feed_forward": (
+        'F.quantised_gated_feed_forward(ones(2, 32), *[np.zeros((32, 34), np.uint8)] * 3, "Q8_0").shape'
+    ),
+    "quantised_linear": (
+        'F.quantised_linear(ones(2, 32), np.zeros((5, 20), np.uint8), "Q4_1").shape  # 20 bytes for 32 weights'
+    ),
     "relu": "F.relu(x)",
     "reshape": "F.reshape(x, (3, -1)).shape",
     "rms_norm": "(F.rms_norm(x, ones(3)) ** 2).mean(axis=1)",
@@ -225,6 +231,7 @@ Gate(3)(x).shape""",
     "Module.modules": "len(list(model.modules()))",
     "Module.named_modules": "[name for name, _ in model.named_modules()][:3]",
     "Module.named_parameters": "[name for name, _ in model.named_parameters()][:2]",
+    "Module.num_bytes": "model.num_bytes()  # four for each parameter in float32",
     "Module.num_parameters": "model.num_parameters()",
     "Module.parameters": "len(model.parameters())",
     "Module.requires_grad_": "_ = model.requires_grad_(False)  # frozen\nmodel.parameters()[0].requires_grad",
@@ -251,6 +258,7 @@ LAYERS = {
     "decoder": "decoder(2, Config(source_vocab=9, target_vocab=9, **sizes), init=Init()).num_parameters()",
     "encoder": "encoder(2, Config(vocab_size=10, **sizes), init=Init()).num_parameters()",
     "norm": 'type(norm(Config(vocab_size=10, norm="rms", **sizes), init=Init())).__name__',
+    "product": "product(x, randn(5, 3)).shape",
     "rows_at": "rows_at(randn(2, 5, 3), np.array([4, 1])).shape",
 }
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from kernels.contract import CONTRACT, Kernel
 from kernels.errors import BackendError
+from kernels.forks import finished_before_forks
 
 DEFAULT = "numba"
 VARIABLE = "MINITRANSFORMER_BACKEND"  # of the environment: another default
@@ -68,6 +69,7 @@ class Backend:
 
 
 def _checked(owner: Backend, spec: Kernel, implementation):
+    run = finished_before_forks(implementation)
     not_foreign = {owner.xp.ndarray, type(None), bool, int, float, str, tuple}
 
     def kernel(*args):
@@ -80,7 +82,7 @@ def _checked(owner: Backend, spec: Kernel, implementation):
                 raise BackendError(mixing(owner.name, other))
         spec.check_values(values)
         try:
-            return implementation(*args)
+            return run(*args)
         except MemoryError as error:  # CuPy's error for a full GPU is one of these
             reason = (str(error).strip().splitlines() or ["no details"])[0]
             raise BackendError(

@@ -150,7 +150,7 @@ class Kernel:
         again: those that have passed once are known."""
         try:
             values = [args[i] for i in self.arrays]
-            shapes = tuple([None if a is None else (a.shape, a.dtype, type(a)) for a in values])
+            shapes: Any = tuple([None if a is None else (a.shape, a.dtype, type(a)) for a in values])
             sizes = self._passed.get(shapes)
         except (AttributeError, TypeError):  # not an array, or nothing that could be a key
             shapes = sizes = None

@@ -16,6 +16,17 @@ TINY = ("--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "16", 
 SHORT = ("--tokenizer", "words", "--max-len", "12", *TINY)
 WORDS = "the cat sees a dog near red house and little tree under old bridge with green bird".split()  # noqa: SIM905
 
+
+def write_texts(folder) -> list[str]:
+    """text.txt, labels.tsv (a word tells good from bad) in a folder, which a tiny model can learn; the plain lines."""
+    lines = [" ".join(WORDS[(i + j) % len(WORDS)] for j in range(3 + i % 5)) for i in range(40)]
+    opinions = [f"{word} {line}" for line in lines[:4] for word in ("nice", "poor")]
+    (folder / "text.txt").write_text("\n".join(lines + opinions) + "\n")
+    rows = [f"{('poor', 'nice')[i % 2]} {line}\t{('bad', 'good')[i % 2]}" for i, line in enumerate(lines)]
+    (folder / "labels.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+    return lines
+
+
 # ---------------------------------------------------------------------------------------------------- a process
 
 

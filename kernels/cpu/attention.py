@@ -16,10 +16,12 @@ Groups: the H/G heads that share their keys and values lie in one query tile, BL
 tile of keys is read once for all of them, also by a model that writes word by word (T = 1). Backward keeps the tile of
 keys while the heads pass by.
 
-The products are BLAS's, straight from the arrays, which may be heads cut out of a wider projection: rows of D numbers
-at any distance. Results are laid out like q, so that joining the heads again is free. Measured on tiles of width 100,
-two cores: 64 × 64 reaches 70 GFLOPS, 128 × 128 105 to 148, which outweighs the larger part of a diagonal tile that is
-thrown away. A product of our own (sixteen accumulators a sweep, keys copied transposed) had 37 to 45 GFLOPS a core.
+Scores lie transposed, a key a row and a query a column. So the largest score and the sum of a query are plain loops
+down the rows, one query in each lane of a vector, and the products (tiles.py) read keys, values and the results of the
+softmax where they are: only the queries, and in backward dout, are copied, once a query tile or head. The arrays may be
+heads cut out of a wider projection: rows of D numbers at any distance. Results are laid out like q, so that joining the
+heads again is free. A tile on the diagonal is taken in strips of CUT keys, and of each only the queries that see some
+of it, in steps of CUT.
 """
 
 import math
@@ -29,14 +31,16 @@ from numba import prange
 from numpy.lib.stride_tricks import as_strided
 
 from kernels.contract import Mask
-from kernels.cpu.blas import blas_kernel, gemm
 from kernels.cpu.dropout import drop, numbers_of
 from kernels.cpu.jit import contiguous, ids64, kernel
-from kernels.cpu.philox import fill
+from kernels.cpu.philox import philox
+from kernels.cpu.tiles import multiply
 from kernels.cpu.vector_math import exp
 
 U = np.uint64
-BLOCK = 128  # queries or keys a tile; a multiple of 4, as the dropout counters want
+BLOCK = 128  # queries or keys a tile
+CUT = 32  # of them are looked at together; a multiple of 4, as the dropout counters want
+SLACK = 20  # a query's shift moves when a score exceeds it by more than this: e^20 times any length fits float32
 TASKS = 8  # that backward wants: with fewer groups than this, a group is shared, and with fewer heads a head
 
 
@@ -68,85 +72,129 @@ def row_dot(a, b):
 
 
 @kernel
-def scale_row(row, count, factor):
-    """row[:count] *= factor, and the largest of the products. A NaN loses every comparison, yet stays in the row."""
-    top = row.dtype.type(-np.inf)
-    for j in range(count):
-        score = row[j] * factor
-        row[j] = score
-        top = max(top, score)
-    return top
-
-
-@kernel
-def exp_row(row, count, end, shift):
-    """row[:count] = exp(row - shift), row[count:end] = 0; returns the sum."""
-    total = row.dtype.type(0)
-    for j in range(count):
-        weight = exp(row[j] - shift)
-        row[j] = weight
-        total += weight
-    for j in range(count, end):
-        row[j] = 0
-    return total
-
-
-@kernel
-def rows_of_group(x, first, queries):
-    """Queries first ... first + queries of each head, one head below the other; a single head is not copied.
-    x (heads, T, D) → (heads * queries, D)"""
+def columns_of_group(x, first, queries, factor):
+    """factor · x of the queries first ... first + queries of each head, one head after the other, transposed.
+    x (heads, T, D) → (D, heads * queries)"""
     heads, _, D = x.shape
-    if heads == 1:
-        return x[0, first : first + queries]
-    rows = np.empty((heads * queries, D), x.dtype)[:, :D]  # sliced, so that both returns are of one type
-    for i in range(len(rows)):
-        for d in range(D):
-            rows[i, d] = x[i // queries, first + i % queries, d]
-    return rows
+    columns = np.empty((D, heads * queries), x.dtype)
+    for h in range(heads):
+        for t in range(queries):
+            row = x[h, first + t]
+            for d in range(D):
+                columns[d, h * queries + t] = row[d] * factor
+    return columns
 
 
 @kernel
-def _forward_tile(blas, out, lse, q, k, v, first, queries, keys, mask, scale, dropout, head):
+def first_column(key, first, heads, mask):
+    """The first query of a tile, in steps of CUT, that sees this key. The queries of several heads lie side by side."""
+    if heads > 1 or not mask.is_causal:
+        return 0
+    return max(0, key - mask.query_offset - first) // CUT * CUT
+
+
+@kernel
+def keys_seen(column, first, start, keys, heads, mask):
+    """How many of a tile's keys, beginning at `start`, the queries before this column see."""
+    if heads > 1 or not mask.is_causal:
+        return keys
+    return max(0, min(keys, first + column + mask.query_offset - start))
+
+
+@kernel
+def hide(scores, key, first, queries, mask):
+    """-inf for the queries before this key: the first ones of each head.   scores (heads * queries)"""
+    hidden = min(queries, key - mask.query_offset - first)
+    if hidden > 0:
+        for h in range(scores.size // queries):
+            scores[h * queries : h * queries + hidden] = -np.inf
+
+
+@kernel
+def raise_to(top, scores):
+    """A NaN loses every comparison, and comes back through the sum.   both (queries)"""
+    for i in range(top.size):
+        top[i] = max(top[i], scores[i])
+
+
+@kernel
+def add_exp(total, scores, shift):
+    """scores = exp(scores - shift), added to the total.   all (queries)"""
+    for i in range(total.size):
+        weight = exp(scores[i] - shift[i])
+        scores[i] = weight
+        total[i] += weight
+
+
+@kernel
+def fill_words(words, key, first, queries, head, dropout):
+    """The random words of four keys, the first being `key`, for the queries of some heads.   words (4, ≥ queries)"""
+    for h in range(words.shape[1] // queries):
+        for i in range(queries):
+            w0, w1, w2, w3 = philox(U(key // 4), U(first + i), U(head + h), U(1), dropout.key)
+            column = h * queries + i
+            words[0, column], words[1, column], words[2, column], words[3, column] = w0, w1, w2, w3
+
+
+@kernel
+def _forward_tile(out, lse, q, k, v, first, queries, keys, mask, scale, dropout, head):
     """Queries first ... first + queries of the heads of a group.   out, q (heads, T, D); lse (heads, T); k, v (S, D)"""
     queries = min(queries, q.shape[1] - first)
-    tile = rows_of_group(q, first, queries)
-    rows = len(tile)
-    acc = np.zeros((rows, q.shape[2]), q.dtype)
-    p = np.empty((rows, BLOCK), q.dtype)
-    m = np.full(rows, -np.inf, q.dtype)
-    l = np.zeros(rows, q.dtype)  # noqa: E741 - the letter of the algorithm
-    words = np.empty(BLOCK, np.uint32)
-    zero, one = q.dtype.type(0), q.dtype.type(1)
+    heads, D = q.shape[0], q.shape[2]
+    tile = columns_of_group(q, first, queries, scale)
+    width = heads * queries
+    acc = np.zeros((width, D), q.dtype)
+    p = np.empty((BLOCK, width), q.dtype)
+    m, shift = np.full(width, -np.inf, q.dtype), np.full(width, -np.inf, q.dtype)
+    l = np.zeros(width, q.dtype)  # noqa: E741 - the letter of the algorithm
+    part, used = np.empty(width, q.dtype), np.empty(width, q.dtype)
+    dropping = dropout.limit > 0 or dropout.factor != 1
+    words = np.empty((4, width if dropping else 0), np.uint32)
+    zero, one, slack = q.dtype.type(0), q.dtype.type(1), q.dtype.type(SLACK)
     end = visible_keys(first + queries - 1, keys, mask)
     for start in range(0, end, BLOCK):
-        columns = min(BLOCK, end - start)
-        gemm(blas, p[:, :columns], tile, k[start : start + columns], False, True, False)
-        for i in range(rows):
-            h, t = i // queries, first + i % queries
-            seen = max(0, min(columns, visible_keys(t, keys, mask) - start))
-            top = max(m[i], scale_row(p[i], seen, scale))
-            shift = zero if top == -np.inf else top  # all scores -inf so far: exp must see -inf - 0, not -inf - -inf
-            shrink = exp(m[i] - shift)
-            l[i] = l[i] * shrink + exp_row(p[i], seen, columns, shift)
-            m[i] = top
-            if start > 0:
-                for d in range(acc.shape[1]):
+        count = min(BLOCK, end - start)
+        for j0 in range(0, count, CUT):
+            j1, i0 = min(j0 + CUT, count), first_column(start + j0, first, heads, mask)
+            multiply(p[j0:j1, i0:], k[start + j0 : start + j1], tile[:, i0:], False, False)
+            for j in range(j0, j1):
+                if mask.is_causal:
+                    hide(p[j], start + j, first, queries, mask)
+                raise_to(m[i0:], p[j][i0:])
+        for i in range(width):
+            if m[i] > shift[i] + slack:
+                shrink = exp(shift[i] - m[i])
+                l[i] *= shrink
+                for d in range(D):
                     acc[i, d] *= shrink
-            if dropout.limit > 0 or dropout.factor != 1:
-                fill(words, seen, U(start // 4), U(t), U(head + h), U(1), dropout.key)
-                drop(p[i], seen, words, dropout)
-        gemm(blas, acc, p[:, :columns], v[start : start + columns], False, False, start > 0)
-    for i in range(rows):
+                shift[i] = m[i]
+            used[i] = zero if shift[i] == -np.inf else shift[i]  # all scores -inf so far: not -inf - -inf
+            part[i] = 0
+        for j0 in range(0, count, CUT):
+            i0 = first_column(start + j0, first, heads, mask)
+            for j in range(j0, min(j0 + CUT, count)):
+                add_exp(part[i0:], p[j][i0:], used[i0:])
+                if dropping:
+                    if j % 4 == 0:
+                        fill_words(words, start + j, first, queries, head, dropout)
+                    drop(p[j], width, words[j % 4], dropout)
+        for i in range(width):
+            l[i] += part[i]
+        for i0 in range(0, width, CUT):
+            i1 = min(i0 + CUT, width)
+            seen = keys_seen(i1, first, start, count, heads, mask)
+            multiply(acc[i0:i1], p[:seen, i0:i1], v[start : start + seen], True, start > 0)
+    for i in range(width):
         h, t = i // queries, first + i % queries
         visible = l[i] != 0  # else there is nothing to attend to: zeros
-        lse[h, t] = m[i] + math.log(l[i]) if visible else -np.inf
+        lse[h, t] = shift[i] + math.log(l[i]) if visible else -np.inf
         share = one / l[i] if visible else zero
-        for d in range(acc.shape[1]):
+        for d in range(D):
             out[h, t, d] = acc[i, d] * share
 
 
-@blas_kernel
-def _forward(blas, out, lse, q, k, v, mask, scale, dropout):
+@kernel(parallel=True)
+def _forward(out, lse, q, k, v, mask, scale, dropout):
     _, B, H, T, _ = q.shape
     G = k.shape[2]
     heads = H // G
@@ -158,43 +206,53 @@ def _forward(blas, out, lse, q, k, v, mask, scale, dropout):
         b, g = group // G, group % G
         h = g * heads
         _forward_tile(
-            blas, out[0, b, h : h + heads], lse[b, h : h + heads], q[0, b, h : h + heads], k[0, b, g], v[0, b, g],
+            out[0, b, h : h + heads], lse[b, h : h + heads], q[0, b, h : h + heads], k[0, b, g], v[0, b, g],
             tile * queries, queries, mask.key_lengths[b], mask, scale, dropout, b * H + h,
         )  # fmt: skip
 
 
 @kernel
+def weigh(p, dp, lse, delta, scale):
+    """p = exp(score - lse); dp = scale · ds, ds = p (dp - delta), for one key.   all (queries)"""
+    for i in range(lse.size):
+        weight = exp(p[i] - lse[i])
+        p[i] = weight
+        dp[i] = weight * (dp[i] - delta[i]) * scale
+
+
+@kernel
 def _backward_tile(
-    blas, dq, dk, dv, p, dp, dout, q, k, v, delta, lse, first, start, columns, keys, mask, scale, dropout, head
+    dq, dk, dv, p, dp, dout_columns, q_columns, dout, q, k, v, delta, lse, first, start, mask, scale, dropout, head
 ):
-    """Queries first ... first + rows meet keys start ... start + columns.   dq, dout, q (rows, D); dk, dv, k, v
-    (columns, D); delta, lse (T); p, dp (rows, BLOCK)"""
-    words = np.empty(BLOCK, np.uint32)
-    gemm(blas, p[:, :columns], q, k, False, True, False)
-    gemm(blas, dp[:, :columns], dout, v, False, True, False)
-    for i in range(q.shape[0]):
-        t = first + i
-        seen = max(0, min(columns, visible_keys(t, keys, mask) - start))
-        if lse[t] == -np.inf:  # a query that saw nothing: its weights are 0
-            seen = 0
-        scale_row(p[i], seen, scale)
-        exp_row(p[i], seen, columns, lse[t])
-        if dropout.limit > 0 or dropout.factor != 1:
-            fill(words, seen, U(start // 4), U(t), U(head), U(1), dropout.key)
-            drop(dp[i], seen, words, dropout)  # dropped like p; ds needs the undropped p
-        for j in range(seen):
-            dp[i, j] = p[i, j] * (dp[i, j] - delta[t]) * scale  # from here on dp holds scale · ds
-        for j in range(seen, columns):
-            dp[i, j] = 0
-        if dropout.limit > 0 or dropout.factor != 1:
-            drop(p[i], seen, words, dropout)
-    gemm(blas, dv, p[:, :columns], dout, True, False, True)
-    gemm(blas, dk, dp[:, :columns], q, True, False, True)
-    gemm(blas, dq, dp[:, :columns], k, False, False, True)
+    """Queries first ... first + width meet keys start ... start + count.   dq, dout, q (width, D); q_columns,
+    dout_columns (D, width); dk, dv, k, v (count, D); delta, lse (width); p, dp (BLOCK, BLOCK)"""
+    width, count = q.shape[0], k.shape[0]
+    dropping = dropout.limit > 0 or dropout.factor != 1
+    words = np.empty((4, width if dropping else 0), np.uint32)
+    for j0 in range(0, count, CUT):
+        j1, i0 = min(j0 + CUT, count), first_column(start + j0, first, 1, mask)
+        multiply(p[j0:j1, i0:width], k[j0:j1], q_columns[:, i0:], False, False)
+        multiply(dp[j0:j1, i0:width], v[j0:j1], dout_columns[:, i0:], False, False)
+        for j in range(j0, j1):
+            if mask.is_causal:
+                hide(p[j][:width], start + j, first, width, mask)
+            if dropping:
+                if j % 4 == 0:
+                    fill_words(words, start + j, first, width, head, dropout)
+                drop(dp[j], width, words[j % 4], dropout)  # dropped like p; ds needs the undropped p
+            weigh(p[j][i0:], dp[j][i0:], lse[i0:], delta[i0:], scale)
+            if dropping:
+                drop(p[j], width, words[j % 4], dropout)
+        multiply(dv[j0:j1], p[j0:j1, i0:width], dout[i0:], False, True)
+        multiply(dk[j0:j1], dp[j0:j1, i0:width], q[i0:], False, True)
+    for i0 in range(0, width, CUT):
+        i1 = min(i0 + CUT, width)
+        seen = keys_seen(i1, first, start, count, 1, mask)
+        multiply(dq[i0:i1], dp[:seen, i0:i1], k[:seen], True, True)
 
 
-@blas_kernel
-def _backward(blas, dq, dk, dv, dout, q, k, v, out, lse, mask, scale, dropout):
+@kernel(parallel=True)
+def _backward(dq, dk, dv, dout, q, k, v, out, lse, mask, scale, dropout):
     """dq (2, shares, B, H, T, D); dk, dv (2, owners, B, G, S, D); the others behind an axis of two as well; dq, dk, dv
     start as zeros"""
     _, B, H, T, _ = q.shape
@@ -205,10 +263,14 @@ def _backward(blas, dq, dk, dv, dout, q, k, v, out, lse, mask, scale, dropout):
         b, g = group // G, group % G
         h0, h1 = g * heads + owner * heads // owners, g * heads + (owner + 1) * heads // owners
         p, dp = np.empty((BLOCK, BLOCK), q.dtype), np.empty((BLOCK, BLOCK), q.dtype)
-        delta = np.empty((h1 - h0, T), q.dtype)
+        delta, shift = np.empty((h1 - h0, T), q.dtype), np.empty((h1 - h0, T), q.dtype)
         for h in range(h0, h1):
             for t in range(T):
                 delta[h - h0, t] = row_dot(dout[0, b, h, t], out[0, b, h, t])
+                # a query that saw nothing: its weights are exp(-inf) = 0
+                shift[h - h0, t] = np.inf if lse[b, h, t] == -np.inf else lse[b, h, t]
+        q_columns = columns_of_group(q[0, b, h0:h1], 0, T, scale)
+        dout_columns = columns_of_group(dout[0, b, h0:h1], 0, T, q.dtype.type(1))
         end = visible_keys(T - 1, mask.key_lengths[b], mask)
         for start in range(share * BLOCK, end, shares * BLOCK):
             last = min(start + BLOCK, end)
@@ -216,12 +278,13 @@ def _backward(blas, dq, dk, dv, dout, q, k, v, out, lse, mask, scale, dropout):
             for h in range(h0, h1):
                 for first in range(first_query, T, BLOCK):
                     stop = min(first + BLOCK, T)
+                    column = (h - h0) * T
                     _backward_tile(
-                        blas, dq[0, share, b, h, first:stop], dk[0, owner, b, g, start:last],
-                        dv[0, owner, b, g, start:last], p[: stop - first], dp[: stop - first],
-                        dout[0, b, h, first:stop], q[0, b, h, first:stop], k[0, b, g, start:last],
-                        v[0, b, g, start:last], delta[h - h0], lse[b, h], first, start, last - start,
-                        mask.key_lengths[b], mask, scale, dropout, b * H + h,
+                        dq[0, share, b, h, first:stop], dk[0, owner, b, g, start:last], dv[0, owner, b, g, start:last],
+                        p, dp, dout_columns[:, column + first : column + stop],
+                        q_columns[:, column + first : column + stop], dout[0, b, h, first:stop], q[0, b, h, first:stop],
+                        k[0, b, g, start:last], v[0, b, g, start:last], delta[h - h0, first:stop],
+                        shift[h - h0, first:stop], first, start, mask, scale, dropout, b * H + h,
                     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from numba.extending import intrinsic, overload, register_jitable
 from threadpoolctl import ThreadpoolController
 
 from kernels.cpu.jit import kernel
+from kernels.forks import hold
 
 ROW_MAJOR, AS_IS, TRANSPOSED = 101, 111, 112
 
@@ -119,22 +120,16 @@ class _OneThread:
                     library.set_num_threads(threads)
                 self.former = []
 
-    def pause(self) -> None:
-        """Before a fork: nobody is about to change a number. (threads.py sees to it that no product is under way.)"""
-        self.lock.acquire()
-
-    def go_on(self) -> None:
-        self.lock.release()
-
     def forked(self) -> None:
         """In a child: no other thread of the parent exists."""
-        self.lock, self.inside = threading.Lock(), set()
+        self.inside = set()
         self.leave()
 
 
 _one_thread = _OneThread()
+hold(_one_thread.lock)  # nobody is about to change a number while a process forks
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_one_thread.pause, after_in_parent=_one_thread.go_on, after_in_child=_one_thread.forked)
+    os.register_at_fork(after_in_child=_one_thread.forked)
 
 
 def _loops(dtype: np.dtype):

@@ -16,7 +16,6 @@ from kernels.cpu.few_rows import few_rows, is_few
 from kernels.cpu.jit import contiguous, kernel
 from kernels.cpu.sums import ROWS as SUMMED_ROWS
 from kernels.cpu.sums import joined, row_tasks
-from kernels.cpu.threads import finished_before_forks
 
 # a block of the result: large enough for BLAS, small enough for the cache and for the sum that is the bias's gradient
 ROWS, COLUMNS = SUMMED_ROWS, 1024
@@ -181,7 +180,6 @@ def linear_backward(dy, x, weight, with_bias):
     return dx, dweight, joined(sums) if with_bias else None
 
 
-@finished_before_forks
 def matmul(a, b):
     """c = a b over the last two axes; the leading ones are broadcast.   a (..., n, k); b (..., k, m)
 

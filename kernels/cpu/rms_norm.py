@@ -25,8 +25,14 @@ def _rms_norm(y, rstd, x, weight, eps):
     share = one / x.dtype.type(C)
     for n in prange(N):
         squares = 0.0
-        for start in range(0, C, TERMS):
-            squares += _part_squares(x[n][start : start + TERMS])
+        if C <= TERMS:  # the usual case, without the cost of slices
+            part = x.dtype.type(0)
+            for c in range(C):
+                part += x[n, c] * x[n, c]
+            squares = np.float64(part)
+        else:
+            for start in range(0, C, TERMS):
+                squares += _part_squares(x[n][start : start + TERMS])
         inverse = one / np.sqrt(x.dtype.type(squares) * share + eps)
         for c in range(C):
             y[n, c] = x[n, c] * inverse * weight[c]
@@ -40,6 +46,17 @@ def rms_norm(x, weight, eps):
     return y, rstd
 
 
+@kernel
+def _part_backward(dweight, dy, x, weight, inverse):
+    """Adds to dweight; returns Σ dn n.   all (part of a row)"""
+    total = x.dtype.type(0)
+    for c in range(x.size):
+        n = x[c] * inverse
+        total += dy[c] * weight[c] * n
+        dweight[c] += dy[c] * n
+    return total
+
+
 @kernel(parallel=True)
 def _rms_norm_backward(dx, dweight, dy, x, weight, rstd):
     N, C = x.shape
@@ -48,13 +65,19 @@ def _rms_norm_backward(dx, dweight, dy, x, weight, rstd):
     for task in prange(tasks):
         for row in range(task * N // tasks, (task + 1) * N // tasks):
             inverse, sum_dn_n = rstd[row], 0.0
-            for start in range(0, C, TERMS):
+            if C <= TERMS:  # the usual case, without the cost of slices
                 part = x.dtype.type(0)
-                for c in range(start, min(start + TERMS, C)):
+                for c in range(C):
                     n = x[row, c] * inverse
                     part += dy[row, c] * weight[c] * n
                     dweight[task, c] += dy[row, c] * n
-                sum_dn_n += part
+                sum_dn_n = np.float64(part)
+            else:
+                for start in range(0, C, TERMS):
+                    end = start + TERMS
+                    sum_dn_n += _part_backward(
+                        dweight[task][start:end], dy[row][start:end], x[row][start:end], weight[start:end], inverse
+                    )
             mean_dn_n = x.dtype.type(sum_dn_n) * share
             for c in range(C):
                 n = x[row, c] * inverse

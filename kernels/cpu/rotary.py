@@ -1,5 +1,5 @@
-"""Rotary positions: every pair of columns of x (B, H, T, D) is turned by an angle that grows with the position. One
-task a row; x is read once and y written once.
+"""Rotary positions: every pair of columns of x (B, H, T, D) is turned by an angle that grows with the position. A
+task takes some rows of a head (one row a task costs a third more); x is read once and y written once.
 
 x may be heads cut out of a wider projection: rows of D neighbours, wherever they begin. y is laid out like x, so that
 attention and the product that joins the heads again find rows of neighbours too.
@@ -14,8 +14,10 @@ from numba import prange
 from numpy.lib.stride_tricks import as_strided
 
 from kernels.cpu.attention import fresh_like
+from kernels.cpu.blas import blocks
 from kernels.cpu.jit import ids64, kernel
 
+ROWS = 32  # a task
 TABLES = 8  # kept: forward and backward, for a few lengths of sequence
 
 
@@ -46,29 +48,35 @@ def _rows_of_neighbours(x):
 @kernel(parallel=True)
 def _interleaved(y, y_apart, x, x_apart, cos, sin, B, H, T):
     own, half = 0 if cos.shape[0] == T else T, cos.shape[1]  # own: rows of the table from one sequence to the next
-    for row in prange(B * H * T):
-        b, h, t = row // (H * T), row // T % H, row % T
-        angle = b * own + t
-        to, at = b * y_apart[0] + h * y_apart[1] + t * y_apart[2], b * x_apart[0] + h * x_apart[1] + t * x_apart[2]
-        turned, pairs = y[to : to + 2 * half], x[at : at + 2 * half]
-        for i in range(half):
-            left, right = pairs[2 * i], pairs[2 * i + 1]
-            turned[2 * i] = left * cos[angle, i] - right * sin[angle, i]
-            turned[2 * i + 1] = left * sin[angle, i] + right * cos[angle, i]
+    parts = blocks(T, ROWS)
+    for task in prange(B * H * parts):
+        b, h, part = task // (H * parts), task // parts % H, task % parts
+        to, at = b * y_apart[0] + h * y_apart[1], b * x_apart[0] + h * x_apart[1]
+        for t in range(part * ROWS, min(T, (part + 1) * ROWS)):
+            turned = y[to + t * y_apart[2] :][: 2 * half]
+            pairs = x[at + t * x_apart[2] :][: 2 * half]
+            c, s = cos[b * own + t], sin[b * own + t]
+            for i in range(half):
+                left, right = pairs[2 * i], pairs[2 * i + 1]
+                turned[2 * i] = left * c[i] - right * s[i]
+                turned[2 * i + 1] = left * s[i] + right * c[i]
 
 
 @kernel(parallel=True)
 def _half_split(y, y_apart, x, x_apart, cos, sin, B, H, T):
     own, half = 0 if cos.shape[0] == T else T, cos.shape[1]
-    for row in prange(B * H * T):
-        b, h, t = row // (H * T), row // T % H, row % T
-        angle = b * own + t
-        to, at = b * y_apart[0] + h * y_apart[1] + t * y_apart[2], b * x_apart[0] + h * x_apart[1] + t * x_apart[2]
-        turned, pairs = y[to : to + 2 * half], x[at : at + 2 * half]
-        for i in range(half):
-            left, right = pairs[i], pairs[i + half]
-            turned[i] = left * cos[angle, i] - right * sin[angle, i]
-            turned[i + half] = left * sin[angle, i] + right * cos[angle, i]
+    parts = blocks(T, ROWS)
+    for task in prange(B * H * parts):
+        b, h, part = task // (H * parts), task // parts % H, task % parts
+        to, at = b * y_apart[0] + h * y_apart[1], b * x_apart[0] + h * x_apart[1]
+        for t in range(part * ROWS, min(T, (part + 1) * ROWS)):
+            turned = y[to + t * y_apart[2] :][: 2 * half]
+            pairs = x[at + t * x_apart[2] :][: 2 * half]
+            c, s = cos[b * own + t], sin[b * own + t]
+            for i in range(half):
+                left, right = pairs[i], pairs[i + half]
+                turned[i] = left * c[i] - right * s[i]
+                turned[i + half] = left * s[i] + right * c[i]
 
 
 def rotary(x, positions, base, interleaved):

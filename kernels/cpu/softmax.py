@@ -75,7 +75,7 @@ def _part_exp(y, x, shift):
 
 
 @kernel
-def _part_dot(a, b):
+def part_dot(a, b):
     total = a.dtype.type(0)
     for i in range(a.size):
         total += a[i] * b[i]
@@ -99,7 +99,7 @@ def _softmax_backward(dx, dy, y):
     for n in prange(y.shape[0]):
         total = 0.0
         for start in range(0, y.shape[1], TERMS):
-            total += _part_dot(dy[n][start : start + TERMS], y[n][start : start + TERMS])
+            total += part_dot(dy[n][start : start + TERMS], y[n][start : start + TERMS])
         mean = y.dtype.type(total)
         for c in range(y.shape[1]):
             dx[n, c] = y[n, c] * (dy[n, c] - mean)

@@ -6,15 +6,13 @@ while they still spin in BLAS. The number of threads changes no bit.
 A process that was forked from one whose kernels have run (`multiprocessing` on Linux before Python 3.14, the workers of
 most data loaders) inherits the records of threads that do not exist in it: waiting for them would take for ever, and
 Numba ends such a process by a signal. There the layer below is started anew, and each process works with one thread:
-those who fork do it to have one process a core. Locks that another thread holds at that moment (of OpenMP, of BLAS, of
-Numba's compiler) would stay locked in the child for good, so a fork waits until no thread is inside a kernel, and
-kernels that begin meanwhile wait for the fork.
+those who fork do it to have one process a core. (No thread is inside a kernel at that moment:
+kernels/forks.py.)
 """
 
 import ctypes
 import os
 import threading
-import time
 from functools import cache, wraps
 from typing import Any
 
@@ -24,9 +22,9 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.np.ufunc import parallel
 
 from kernels.errors import BackendError
+from kernels.forks import hold
 
 SMALL = 30_000  # elements: smaller arrays are worked on by one thread
-PATIENCE = 60  # seconds that a fork waits for kernels of other threads
 
 
 class _Process:
@@ -34,93 +32,25 @@ class _Process:
 
     is_forked = False  # from one in which threads ran
     needs_start = False  # the threading layer is still that of the parent
-    is_broken = False  # forked in the midst of another thread's kernel
     one_at_a_time = threading.Lock()  # for a layer that serves a single Python thread
     one_alone = False  # it is such a layer
     thread_count: tuple[Any, Any] | None = None  # functions that get and set the number of threads, once they run
 
 
-class _Forks:
-    """Who is inside a kernel, and whether somebody wants to fork. Adding to a set and reading a flag are each one step
-    for Python: whoever enters says so before looking at the flag, whoever forks sets the flag before looking who is
-    inside, and so at least one of them sees the other. No lock is taken at a call."""
-
-    def __init__(self) -> None:
-        self.inside: set[int] = set()  # threads
-        self.pending: threading.Event | None = None  # set when the fork that is to come is over
-        self.one_fork = threading.Lock()
-
-    def wait(self) -> None:
-        """At the entrance: until nobody wants to fork."""
-        me = threading.get_ident()
-        while (pending := self.pending) is not None:
-            self.inside.discard(me)
-            pending.wait()
-            self.inside.add(me)
-
-    def before(self) -> None:
-        self.one_fork.acquire()
-        self.pending = threading.Event()
-        deadline = time.monotonic() + PATIENCE
-        while self.inside - {threading.get_ident()} and time.monotonic() < deadline:
-            time.sleep(0.0005)
-        global_compiler_lock.acquire()  # who is inside may need it to come out
-
-    def in_parent(self) -> None:
-        self._over()
-        self.one_fork.release()
-
-    def in_child(self) -> None:
-        me = threading.get_ident()
-        _Process.is_broken |= bool(self.inside - {me})
-        self.inside &= {me}
-        self._over()
-        self.one_fork = threading.Lock()
-        _Process.one_at_a_time = threading.Lock()
-        if getattr(parallel, "_is_initialized", False):
-            _Process.is_forked = _Process.needs_start = True
-
-    def _over(self) -> None:
-        pending, self.pending = self.pending, None
-        if global_compiler_lock.is_locked():  # not if Ctrl-C came before
-            global_compiler_lock.release()
-        if pending is not None:
-            pending.set()
+def _after_fork() -> None:
+    _Process.one_at_a_time = threading.Lock()
+    if getattr(parallel, "_is_initialized", False):
+        _Process.is_forked = _Process.needs_start = True
 
 
-_forks = _Forks()
+hold(global_compiler_lock)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_forks.before, after_in_parent=_forks.in_parent, after_in_child=_forks.in_child)
-
-
-def finished_before_forks(function):
-    """A function that no fork interrupts; see above."""
-    inside = _forks.inside
-
-    @wraps(function)
-    def call(*args):
-        me = threading.get_ident()
-        try:
-            inside.add(me)
-            if _forks.pending is not None:
-                _forks.wait()
-            if _Process.is_broken:
-                raise BackendError(
-                    f"this process was forked while a kernel ran, for {PATIENCE} s already, in another thread of its "
-                    f"parent, whose locks are closed here for ever: fork before other threads compute, or use "
-                    f"multiprocessing.get_context('spawn')"
-                )
-            return function(*args)
-        finally:
-            inside.discard(me)
-
-    return call
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def threaded(dispatcher):
     """A parallel kernel with the number of threads that its arguments are worth."""
 
-    @finished_before_forks
     @wraps(dispatcher.py_func)
     def call(*args):
         get, set = _Process.thread_count or _start()

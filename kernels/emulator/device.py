@@ -1,7 +1,6 @@
 """One launch in the emulator: loads the compiled kernel, hands it the arguments, turns a failure into an exception."""
 
 import ctypes
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,12 +12,10 @@ import numpy as np
 from kernels.cuda.launcher import Launch
 from kernels.cuda.source import kernels_in, text_of
 from kernels.emulator import compiler
+from kernels.forks import hold
 
 ONE_AT_A_TIME = threading.RLock()  # the runtime has one set of fibers
-if hasattr(os, "register_at_fork"):  # a fork waits for the launch of another thread, which the child would not have
-    os.register_at_fork(
-        before=ONE_AT_A_TIME.acquire, after_in_parent=ONE_AT_A_TIME.release, after_in_child=ONE_AT_A_TIME.release
-    )
+hold(ONE_AT_A_TIME)  # a child would not have the launch of another thread
 
 
 class EmulatorError(RuntimeError):

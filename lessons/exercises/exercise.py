@@ -3,13 +3,13 @@ lessons/exercises/derivatives/matmul_gradient.py.
 
 The file's docstring is the text that students get (its first line, a heading, is the title). Its names are
     TRACK, LESSON, LEVEL, MINUTES     where it belongs; LEVEL from 1 (easy) to 3
-    STUB                              what students fill in
     HINTS                             three, each giving away a little more
     SOLUTION, ANOTHER                 two right answers that differ in method; the first is commented
     WRONG                             name → edit(...) or code(...): what the judge must reject, with the reason
     cases()                           the inputs, from small to large
     expected(*arguments)              what a right answer gives, computed in another way than by SOLUTION
 and, where needed,
+    STUB                              what students fill in, if that is not SOLUTION without the body of its function
     forward(*arguments)               instead of `expected`: the function, of Tensors, whose gradient is asked for
     TOLERANCE                         instead of that of compare.py, relative to the largest entry
     RESULTS                           names of the results, when there are several
@@ -22,6 +22,7 @@ and, where needed,
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import re
@@ -155,9 +156,7 @@ def read_exercise(path: Path) -> Exercise:
     """The exercise in a file; FileError says what is missing."""
     module = _module(path)
     missing = [
-        name
-        for name in ("TRACK", "STUB", "HINTS", "SOLUTION", "ANOTHER", "WRONG", "cases")
-        if not hasattr(module, name)
+        name for name in ("TRACK", "HINTS", "SOLUTION", "ANOTHER", "WRONG", "cases") if not hasattr(module, name)
     ]
     if not hasattr(module, "expected") and not hasattr(module, "forward"):
         missing.append("expected")
@@ -168,7 +167,7 @@ def read_exercise(path: Path) -> Exercise:
     if not module.__doc__:
         raise FileError(path, "no text for students", "write it as the docstring of the file")
     kind = getattr(module, "KIND", "python")
-    stub = module.STUB.lstrip("\n")
+    stub = (module.STUB if hasattr(module, "STUB") else stub_of(module.SOLUTION, path)).lstrip("\n")
     pattern = r"__global__ void (\w+)" if kind == "cuda" else r"^def (\w+)"
     found = re.findall(pattern, stub, re.MULTILINE)
     function = getattr(module, "FUNCTION", found[-1] if found else "")
@@ -188,6 +187,20 @@ def read_exercise(path: Path) -> Exercise:
         launch=getattr(module, "launch", None), demands=getattr(module, "demands", None),
         **{name: getattr(module, name.upper(), value) for name, value in options.items()},
     )  # fmt: skip
+
+
+def stub_of(solution: str, path: Path) -> str:
+    """The solution without the body of its function: imports, signature and docstring stay."""
+    try:
+        last = ast.parse(solution).body[-1]
+    except (SyntaxError, IndexError):
+        last = None
+    if not isinstance(last, ast.FunctionDef) or ast.get_docstring(last) is None:
+        raise FileError(
+            path, "no STUB, and SOLUTION does not end with a function with a docstring", "write one of them"
+        )
+    lines = solution.splitlines()[: last.body[0].end_lineno]
+    return "\n".join([*lines, '    raise NotImplementedError("your turn")', ""])
 
 
 def _module(path: Path) -> ModuleType:

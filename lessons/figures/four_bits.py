@@ -16,7 +16,7 @@ def ladder(w, unpacked, scale, least):
     axes.plot(places, w, "o", color=style.BLUE, ms=4, label="the weight")
     axes.plot(places, unpacked, "s", mfc="white", color=style.ORANGE, ms=4, label="after packing and unpacking")
     axes.set(xlabel="place in the block", ylabel="weight", title="Weights go to the nearest of sixteen rungs")
-    axes.legend(loc="upper right", fontsize=8.5)
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8.5)
     return figure
 
 
@@ -27,8 +27,8 @@ def errors(weights, products):
     for values, colour, name in ((weights, style.BLUE, "single weights"), (products, style.ORANGE, "products")):
         axes.hist(values.ravel(), edges, density=True, histtype="step", color=colour, lw=1.6, label=name)
     axes.axvline(1, color="black", lw=1)
-    axes.text(0.985, axes.get_ylim()[1] * 0.5, "bound", rotation=90, ha="right")
-    axes.set(xlabel="error in units of its bound", ylabel="share", yscale="log")
+    axes.set(xlabel="error in units of its bound", ylabel="density", yscale="log")
+    axes.text(1.01, 0.6, "bound", rotation=90, transform=axes.get_xaxis_transform())
     axes.set_title("No error beyond its bound; in sums most errors cancel")
     axes.legend()
     return figure
@@ -45,7 +45,7 @@ def outlier(plain, spoiled, row):
     ):
         axes.semilogy(np.maximum(values, 1e-6), marker, color=colour, ms=3, label=name)
     axes.set(xlabel="column", ylabel="error of the weight", title="A large weight spoils its own block, and no other")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 

@@ -13,7 +13,8 @@
 
 A trial runs at once, on the sound engine. Then it runs again, in silence, under each of its negative controls: a
 deliberately broken engine (lessons/faults has them), under which one of its checks has to fail. With `--break mask-off`
-only that control is run, in the open. `lesson.show(figure, "name", "caption")` shows a figure between the trials.
+only that control is run, in the open; with `--blind` the whole lesson runs on a broken engine, and a class finds out
+which (blind.py). `lesson.show(figure, "name", "caption")` shows a figure between the trials.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from typing import Any
 import matplotlib
 
 import kernels
-from lessons.harness import claims, style
+from lessons.harness import blind, claims, style
 from lessons.harness.claims import FOLDER, VERDICTS
 from lessons.harness.engine import Fault, broken
 from lessons.harness.transcript import Transcript
@@ -55,6 +56,7 @@ class Trial:
     def __init__(self, lesson: "Lesson", claim: str, control: str | None):
         self.lesson, self.claim, self.control = lesson, claim, control
         self.checks: list[str] = []
+        self.failed: list[str] = []
         self.figures: list[dict[str, str]] = []
         self.events: list[dict[str, str]] = []  # checks, notes and figures in the order in which they came
 
@@ -62,6 +64,9 @@ class Trial:
         """The claim stands or falls with this. `text` says what was seen, with figures."""
         if not bool(holds):
             print(f"  FAILED  {text}")
+            self.failed.append(text)
+            if self.lesson.hidden is not None:  # whoever looks for the fault wants to see all its symptoms
+                return
             raise CheckFailed(text)
         print(f"  ok      {text}")
         self.checks.append(text)
@@ -83,6 +88,10 @@ class Trial:
         _close(figure)
 
 
+def _sound(engine: Any) -> None:
+    """nothing is broken"""
+
+
 def _close(figure: Any) -> None:
     if not isinstance(figure, Path):
         matplotlib.pyplot.close(figure)
@@ -99,13 +108,19 @@ class Lesson:
         parser.add_argument("--full", action="store_true", help="more seeds, larger sizes, real data where given")
         parser.add_argument("--data", type=Path, default=None, help="folder with real text, used with --full")
         parser.add_argument("--break", dest="broken", metavar="CONTROL", help="run on this broken engine only")
+        help_ = "run on a broken engine and do not say which: that of this number, or any; with --break, that one"
+        parser.add_argument("--blind", type=int, nargs="?", const=0, metavar="NUMBER", help=help_)
+        parser.add_argument(
+            "--reveal", action="store_true", help="with --blind NUMBER: say what is broken, run nothing"
+        )
         options = parser.parse_args([] if NOTEBOOK else None)
         self.full: bool = options.full
         self.data: Path | None = options.data
         self.broken: str | None = options.broken
         self.control: str | None = None
         self.records: list[dict[str, Any]] = []
-        self.controls: list[str] = []
+        self.controls: dict[str, str] = {}  # name → what is broken
+        self.hidden = blind.asked_for(Path(file), options.blind, options.broken, options.reveal)
         self.start = time.perf_counter()
         self._remembered: dict[tuple, Any] = {}
         try:
@@ -116,6 +131,9 @@ class Lesson:
         except (kernels.BackendError, OSError, UserError) as error:
             print(f"{self.name}: {error}", file=sys.stderr)
             sys.exit(2)
+        if self.hidden is not None:
+            self.broken = self.hidden.name
+            self.hidden.break_engine()
         style.apply(notebook=NOTEBOOK)
         if not NOTEBOOK:
             sys.excepthook = self._last_words
@@ -131,6 +149,9 @@ class Lesson:
         """Whoever presses Ctrl-C knows where: one line says what it means."""
         if issubclass(kind, KeyboardInterrupt):
             print(f"\nstopped: {self.name} is not finished", file=sys.stderr)
+        elif self.hidden is not None:  # on a broken engine this is a symptom
+            print(f"\nThe lesson breaks down here: {kind.__name__}: {error}")
+            print(self.hidden.question(self.controls, self.records, ended=False))
         else:
             sys.__excepthook__(kind, error, trace)
 
@@ -161,7 +182,9 @@ class Lesson:
     def show(self, figure: Any, name: str, caption: str = "") -> None:
         """Shows a figure outside of a trial, at its place in the log, the report and the book. Like `Trial.show`, it
         keeps build/lessons/NN_name.png and takes a path too; on a broken engine it is silent."""
-        if self.broken is None and self.control is None:
+        if self.hidden is not None:
+            print(f"-> {self.save(figure, name)}")  # without its caption, which tells what a sound engine shows
+        elif self.broken is None and self.control is None:
             path = self.save(figure, name)
             if self.transcript is None:  # a notebook has shown it already
                 print(caption)
@@ -172,7 +195,11 @@ class Lesson:
 
     def save(self, figure: Any, name: str) -> Path:
         """Keeps a figure as build/lessons/NN_name.png (a path: with its own ending); a notebook displays it."""
-        path = FOLDER / f"{self.name[:2]}_{name}{figure.suffix if isinstance(figure, Path) else '.png'}"
+        folder, stem = FOLDER, f"{self.name[:2]}_{name}"
+        if self.hidden is not None:
+            folder, stem = self.hidden.folder, self.hidden.figure(name)
+            folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{stem}{figure.suffix if isinstance(figure, Path) else '.png'}"
         if isinstance(figure, Path):
             shutil.copyfile(figure, path)
         else:
@@ -192,11 +219,14 @@ class Lesson:
             self.records = [record for record in self.records if record["claim"] != claim]
         assert claim not in [record["claim"] for record in self.records], f"{claim} is tried twice"
         names = {control.__name__.replace("_", "-"): control for control in controls}
-        self.controls += names
+        self.controls |= {name: (control.__doc__ or name).strip() for name, control in names.items()}
 
         def decorate(run: Callable[[Trial], tuple[str, str]]):
             if without is not None:
                 print(f"{claim}: left out, because {without}")
+                return run
+            if self.hidden is not None:
+                self._run_blind(claim, statement, run, names)
                 return run
             if self.broken is not None:
                 if self.broken in names:
@@ -240,6 +270,22 @@ class Lesson:
         self.records.append(record)
         self._write(finished=False)
 
+    def _run_blind(self, claim: str, statement: str, run: Callable, names: dict[str, Callable]) -> None:
+        """Runs all checks of a trial on the hidden engine."""
+        assert self.hidden is not None
+        here = contextlib.nullcontext() if self.hidden.from_the_start else broken(names.get(self.hidden.name, _sound))
+        print(f"\n{claim}: {statement}")
+        trial = Trial(self, claim, None)
+        with here:
+            try:
+                run(trial)
+            except Exception as error:  # on a broken engine this is a symptom, too
+                print(f"  BROKE DOWN  {type(error).__name__}: {error}")
+                trial.failed.append(str(error))
+        self.records.append(
+            {"claim": claim, "checks": len(trial.checks) + len(trial.failed), "failed": len(trial.failed)}
+        )
+
     def _run_control(self, claim: str, run: Callable, name: str, control: Callable, silent: bool = True) -> dict:
         """Runs a trial on a broken engine; it is caught when a check fails, not when something merely crashes."""
         what = (control.__doc__ or name).strip()
@@ -262,6 +308,9 @@ class Lesson:
 
     def finish(self) -> None:
         """Writes the record; ends the process with 1 when a claim failed or a broken engine went unnoticed."""
+        if self.hidden is not None:
+            print(self.hidden.question(self.controls, self.records, ended=True))
+            sys.exit(1 if any(record["failed"] for record in self.records) else 0)
         if self.broken is not None:
             if self.broken not in self.controls:
                 print(

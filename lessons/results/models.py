@@ -27,12 +27,7 @@ class BagModel(LanguageModel):
         return self.head(self.base.mean(ids, lengths))
 
     def loss(
-        self,
-        ids: Any,
-        targets: Any,
-        ignore_index: int | None = None,
-        label_smoothing: float = 0.0,
-        lengths: Any = None,
+        self, ids: Any, targets: Any, ignore_index: int | None = None, label_smoothing: float = 0.0, lengths: Any = None
     ) -> Tensor:
         """Mean cross-entropy. targets (B, K): the words that were taken out of each text, in any order.
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from lessons.results import real_weights
 from lessons.results.films import with_seeds
 from lessons.results.record_files import load_record
 from lessons.results.transfer import accuracy_text
@@ -87,6 +88,11 @@ def films_commands(record: Mapping[str, Any]) -> str:
     return block([*record["bases"].values(), *(summary for by in record["groups"].values() for summary in by.values())])
 
 
+def real_weights_table(record: Mapping[str, Any]) -> str:
+    known = load_record(FOLDER / "films.json")
+    return table(real_weights.HEADS, [[cell or "not run" for cell in row] for row in real_weights.rows(record, known)])
+
+
 def translation(record: Mapping[str, Any]) -> str:
     rows = []
     for name, summary in record["runs"].items():
@@ -134,6 +140,7 @@ TABLES: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
     "transfer commands": ("transfer", transfer_commands),
     "films": ("films", films),
     "films commands": ("films", films_commands),
+    "real weights": ("real_weights", real_weights_table),
     "translation": ("translation", translation),
     "translation commands": ("translation", commands),
     "sentences": ("translation", sentences),

@@ -26,6 +26,7 @@ import numpy as np
 
 LOST_AFTER = 10  # seconds without an answer from a machine, about
 _BYE, _KNOWN = b"b", b"k"  # last words: I have done my work; something went wrong, and it has been said
+_GRACE = 2.0  # seconds
 _CONNECT = 20.0  # seconds in which all ranks have to be connected
 _ASK_FOR_ADDRESS = 0x8915  # SIOCGIFADDR
 
@@ -46,7 +47,7 @@ class Lifelines:
         lost: Callable[[str], None],
     ):
         self.rank, self.size, self.lost = rank, size, lost
-        self.ending = False  # whoever goes now was told to
+        self.ending = False  # from then on it does not matter who else goes
         self.lines: dict[socket.socket, int] = {}  # → the rank at its other end
         here = socket.gethostname()
         with socket.create_server(("127.0.0.1" if one_place else "", 0), backlog=size) as server:
@@ -89,13 +90,14 @@ class Lifelines:
                 return
 
     def say(self, word: bytes) -> None:
+        """The last that the others hear of this rank."""
+        self.ending = True
         for line in [*self.lines]:
             with suppress(OSError):
                 line.sendall(word)
 
     def told(self) -> None:
         """This rank is about to end all of them, and has said why."""
-        self.ending = True
         self.say(_KNOWN)
 
     def _watch(self) -> None:
@@ -121,7 +123,7 @@ class Lifelines:
 
     def _lose(self, rank: int, is_said: bool, how: str) -> None:
         if is_said:
-            time.sleep(2.0)  # in which MPI ends us, with the exit code of whoever has said it
+            time.sleep(_GRACE)  # MPI ends us meanwhile, with the exit code of whoever has said it
         elif self.rank:  # all of them see rank 0 go, and one is to say so
             time.sleep(0.1 * (self.rank - 1))
         if not self.ending:

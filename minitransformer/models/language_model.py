@@ -59,12 +59,7 @@ class LanguageModel(Model):
         return self.head(self.base(ids, lengths=lengths))
 
     def loss(
-        self,
-        ids: Any,
-        targets: Any,
-        ignore_index: int | None = None,
-        label_smoothing: float = 0.0,
-        lengths: Any = None,
+        self, ids: Any, targets: Any, ignore_index: int | None = None, label_smoothing: float = 0.0, lengths: Any = None
     ) -> Tensor:
         """Mean cross-entropy over the targets that are not ignore_index.   ids, targets (B, T) → a single number
 

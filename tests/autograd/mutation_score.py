@@ -34,17 +34,21 @@ HELPERS = {
         ("softmax", "_log_softmax_backward", ["log_softmax"]),
         ("cross_entropy", "row_gradient", ["cross_entropy"]),
         ("linear_cross_entropy", "_forward", ["linear_cross_entropy"]),
-        ("linear_cross_entropy", "_backward", ["linear_cross_entropy"]),
+        ("linear_cross_entropy", "_move_shifts", ["linear_cross_entropy"]),
+        ("linear_cross_entropy", "_row_gradient", ["linear_cross_entropy"]),
+        ("linear_cross_entropy", "_weight_gradient", ["linear_cross_entropy"]),
         ("linear_cross_entropy", "linear_cross_entropy", ["linear_cross_entropy"]),
         ("embedding", "_embedding_backward", ["embedding"]),
         ("attention", "_backward", ["attention"]),
         ("attention", "_backward_tile", ["attention"]),
+        ("attention", "weigh", ["attention"]),
         ("linear", "_linear_backward", ["linear"]),
         ("linear", "weight_block", ["linear", "feed_forward"]),
         ("linear", "add_rows", ["linear", "feed_forward"]),
         ("feed_forward", "_feed_forward_backward", ["feed_forward"]),
         ("gated_feed_forward", "_gated_feed_forward_backward", ["gated_feed_forward"]),
         ("gated_feed_forward", "_gate_backward", ["gated_feed_forward"]),
+        ("quantised_linear", "_backward", ["quantised_linear"]),
         ("gelu", "slope64", ["gelu"]),
         ("silu", "silu_slope", ["silu"]),
         ("silu", "gelu_tanh_slope", ["gelu_tanh"]),
@@ -260,7 +264,8 @@ def main(tier: str) -> int:
         assert numba.config.DISABLE_JIT, "run with NUMBA_DISABLE_JIT=1"
         import kernels.cpu.attention as attention
 
-        attention.BLOCK = 4  # small tiles: plain Python is slow, and tile edges are met with small inputs
+        # small tiles: plain Python is slow, and tile edges are met with small inputs; shifts move often
+        attention.BLOCK, attention.CUT, attention.SLACK = 8, 4, 0.1
         import kernels.cpu.linear as linear
         import kernels.cpu.linear_cross_entropy as chunked
 
@@ -273,8 +278,8 @@ def main(tier: str) -> int:
         layer_norm.TERMS = rms_norm.TERMS = 4  # rows of several blocks
         embedding.ROWS = 2  # ids that occur so often that their rows are summed in blocks
 
-        # a row or two a chunk, a word or two a block, several tasks
-        chunked.BUFFER_BYTES, chunked.WORDS, chunked.FEW = 150, 2, 2
+        # a row or two a chunk, a word or two a block, several tasks; shifts move often
+        chunked.BUFFER_BYTES, chunked.BLOCK, chunked.FEW, chunked.SLACK = 150, 2, 2, 0.1
         kernels.use("numba")
         found = kernel_mutants("cpu")
     else:

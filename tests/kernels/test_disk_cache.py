@@ -9,6 +9,7 @@ import pytest
 
 import kernels
 from kernels import disk_cache
+from kernels.cpu.kept import SealedFiles
 from kernels.disk_cache import put, seal, unsealed, why_not_private
 from kernels.emulator import compiler
 
@@ -82,6 +83,17 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     (tmp_path / "new").write_bytes(b"1")
     put(tmp_path / "new", tmp_path / "file")
     assert events == ["fsync", "replace", "fsync"] and (tmp_path / "file").read_bytes() == b"1"
+
+
+def test_code_of_former_sources_is_not_run(tmp_path):
+    """A process may end when the index is new and the code is not."""
+    SealedFiles(str(tmp_path), "kernel", "former sources").save("key", "old code")
+    files = SealedFiles(str(tmp_path), "kernel", "sources")
+    files._save_index({"key": files._data_name(1)})
+    assert files.load("key") is None
+    files.save("key", "code")
+    files.save("another key", "other code")
+    assert (files.load("key"), files.load("another key")) == ("code", "other code")
 
 
 # -------------------------------------------------------------------------------------------------------- privacy

@@ -26,6 +26,7 @@ TARGETS = {
     "layer_norm": {"layer_norm_backward": ["layer_norm"], "layer_norm_backward_weights": ["layer_norm"]},
     "linear": {"column_sums": ["linear"]},
     "linear_cross_entropy": {"loss_and_gradient": ["linear_cross_entropy"]},
+    "quantised_linear": {"weight_of": ["quantised_linear"], "dot_rows": ["quantised_linear"]},
     "rms_norm": {"rms_norm_backward": ["rms_norm"], "rms_norm_backward_weight": ["rms_norm"]},
     "rotary": {"rotary_table": ["rotary"], "rotary_turn": ["rotary"]},
     "softmax": {"softmax_backward": ["softmax"], "log_softmax_backward": ["log_softmax"]},

@@ -39,7 +39,7 @@ def notices(detector: str, folder: Path, name: str) -> bool:
     """Whether a detector finds something in the files of a folder; a process that dies has found it too."""
     command = [sys.executable, "-c", ONE, str(Path(__file__).parent), str(folder), detector, name]
     env = {**os.environ, "MINITRANSFORMER_QUIET": "1"}
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, timeout=600).returncode != 0
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, timeout=1800).returncode != 0
 
 
 def found_by(number: int, everybody: bool = False) -> list[str]:

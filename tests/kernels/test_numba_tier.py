@@ -14,7 +14,7 @@ from numba import prange
 
 import kernels
 from kernels import Dropout, Mask
-from kernels.samples import SAMPLES, samples
+from kernels.samples import SAMPLES, quantised, samples
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,6 +54,14 @@ def test_the_number_of_threads_changes_no_bit():
         ("attention", (q, k, k, *options)),
         ("attention_backward", (q, q, k, k, *fast.attention(q, k, k, *options), *options)),
         ("cross_entropy", (x, rng.integers(0, 33, 301), None, 0.1)),
+        *[
+            ("quantised_linear", (rng.standard_normal((n, 64)), quantised(rng, "Q4_1", 1000, 64), "Q4_1"))
+            for n in (1, 9)
+        ],
+        (
+            "attend_word",
+            (rng.standard_normal((1, 9, 64)), *rng.standard_normal((2, 1, 3, 300, 64)), np.array([200]), 10.0, 0.1),
+        ),
         ("sum_of_squares", (x,)),
     ]
     all_threads = [bits(getattr(fast, name)(*arguments)) for name, arguments in calls]

@@ -27,7 +27,7 @@ import multiprocessing, os, sys, threading
 from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 import kernels
-fast, rng = kernels.backend("numba"), np.random.default_rng(0)
+fast, rng = kernels.backend("{backend}"), np.random.default_rng(0)
 x, w = rng.standard_normal((400, 200)).astype("f4"), rng.standard_normal((300, 200)).astype("f4")
 
 def work(_=None):
@@ -87,17 +87,18 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_forked_child_computes_the_same_bits(way, layer):
     """After the parent has used kernels, whose threads the child does not have."""
-    result = run(WORK.format(code=WAYS[way]), NUMBA_THREADING_LAYER=layer)
+    result = run(WORK.format(code=WAYS[way], backend="numba"), NUMBA_THREADING_LAYER=layer)
     assert (result.returncode, result.stdout, result.stderr) == (0, "fine\n", "")
 
 
 @FORK
-@pytest.mark.parametrize("way", ["os.fork", *WAYS])
-def test_a_fork_waits_for_kernels_of_other_threads(way):
+@pytest.mark.parametrize(("way", "name"), [*((way, "numba") for way in ("os.fork", *WAYS)), ("Pool", "numpy")])
+def test_a_fork_waits_for_kernels_of_other_threads(way, name):
     """A child that is forked in the midst of one inherits locks that nobody there will ever open."""
     code = textwrap.indent(WAYS.get(way, FORK_ITSELF), "    ").strip()
     times = 8 if way == "os.fork" else 2
-    result = run(WORK.format(code=BUSY.format(way=code, threads=2, times=times)), NUMBA_THREADING_LAYER="omp")
+    code = BUSY.format(way=code, threads=2, times=times)
+    result = run(WORK.format(code=code, backend=name), NUMBA_THREADING_LAYER="omp")
     assert (result.returncode, result.stdout, result.stderr) == (0, "fine\n", "")
 
 
@@ -105,10 +106,10 @@ def test_a_fork_waits_for_kernels_of_other_threads(way):
 def test_a_fork_into_a_kernel_that_does_not_end_is_told():
     """The child refuses to compute, at once; the parent goes on."""
     code = """
-from kernels.cpu import threads
-threads.PATIENCE = 0.1
+from kernels import forks
+forks.PATIENCE = 0.1
 release = threading.Event()
-stuck = threading.Thread(target=threads.finished_before_forks(release.wait))
+stuck = threading.Thread(target=forks.finished_before_forks(release.wait))
 stuck.start()
 child = os.fork()
 if child == 0:
@@ -119,7 +120,7 @@ if child == 0:
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 release.set()
 """
-    result = run(WORK.format(code=code), NUMBA_THREADING_LAYER="omp")
+    result = run(WORK.format(code=code, backend="numba"), NUMBA_THREADING_LAYER="omp")
     assert (result.returncode, result.stdout, result.stderr) == (0, "fine\n", "")
 
 

@@ -24,15 +24,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "attention", "02", 1, 15
 RESULTS = ("out",)
 
-STUB = '''
-import numpy as np
-
-
-def attention(q, k, v):
-    """q (T, D); k, v (S, D)  →  out (T, D)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "q @ k.T gives all scores at once: row t holds the scores of query t with every key.",
     "Softmax along the last axis: axis=-1 with keepdims=True, so that the division goes row by row.",

@@ -21,15 +21,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "attention", "03", 1, 15
 RESULTS = ("weights",)
 
-STUB = '''
-import numpy as np
-
-
-def causal_weights(scores):
-    """scores (T, S) with S ≥ T; the queries are the last T of the S words  →  weights (T, S)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Which entries (t, s) may be seen? Compare two index arrays: np.arange(T)[:, None] and np.arange(S)[None, :].",
     "s ≤ t + (S - T) is allowed. np.where(allowed, scores, -np.inf) before the softmax.",

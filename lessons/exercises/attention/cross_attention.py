@@ -23,15 +23,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "attention", "02", 2, 15
 RESULTS = ("out",)
 
-STUB = '''
-import numpy as np
-
-
-def cross_attention(x, source, wq, wk, wv):
-    """x (T, C); source (S, C); wq, wk, wv (D, C)  →  out (T, D)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Which of the three products use x, and which use source? Say aloud who asks and who answers.",
     "A weight (D, C) multiplies rows from the right as its transpose: x @ wq.T is (T, D).",

@@ -19,15 +19,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "attention", "03", 2, 15
 RESULTS = ("weights",)
 
-STUB = '''
-import numpy as np
-
-
-def padded_weights(scores, lengths):
-    """scores (B, T, S); lengths (B) integers from 0 to S  →  weights (B, T, S)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Compare np.arange(S) with lengths. Which shapes must they have so that the result fits (B, T, S)?",
     "np.arange(S)[None, None, :] < lengths[:, None, None] is true for words. The others get -np.inf before the softmax.",

@@ -19,12 +19,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "counting", "05", 1, 10
 RESULTS = ("operations",)
 
-STUB = '''
-def count_operations(T, S, C, H):
-    """T words look at S words; width C, H heads (C is a multiple of H)  →  operations in the matrix products"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "A product of an n × k by a k × m matrix has n · m entries, each of 2 k operations: 2 n k m.",
     "Two of the four C × C matrices meet T vectors, the other two S vectors.",

@@ -19,12 +19,6 @@ from minitransformer import LanguageModel
 TRACK, LESSON, LEVEL, MINUTES = "counting", "07", 1, 10
 RESULTS = ("weights",)
 
-STUB = '''
-def count_parameters(V, C, L, F, H, tied):
-    """V words, width C, L layers, feed-forward width F, H heads; tied: True or False  →  the number of weights"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Write a small function for the weights of a linear layer from m to n numbers, and call it seven times.",
     "One size does not appear in the result at all (lesson 6 shows why).",

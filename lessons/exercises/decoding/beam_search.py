@@ -27,15 +27,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "decoding", "13", 3, 25
 RESULTS = ("words", "value")
 
-STUB = '''
-import numpy as np
-
-
-def beam_search(log_p, first, n_words, n_beams):
-    """log_p (V, V); first: a word; n_words, n_beams ≥ 1  →  words (a list), value (a number)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Keep a list of pairs (value, words). One step makes a longer list of all continuations.",
     "Sort the continuations by value, the largest first, and cut the list after n_beams.",

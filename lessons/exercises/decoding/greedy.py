@@ -21,15 +21,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "decoding", "11", 1, 10
 RESULTS = ("words",)
 
-STUB = '''
-import numpy as np
-
-
-def greedy(scores, first, eos, most):
-    """scores (V, V); first, eos: words; most ≥ 0  →  list of words, without first and eos"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "A loop of at most `most` turns. In each: the row of the last word, its argmax, and a test for eos.",
     "np.argmax gives the first of several equal entries, which is the smaller number.",

@@ -25,15 +25,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "decoding", "11", 2, 15
 RESULTS = ("out", "keys", "values")
 
-STUB = '''
-import numpy as np
-
-
-def cached_step(x, keys, values, wq, wk, wv):
-    """x (C); keys, values (S, D); wq, wk, wv (D, C)  →  out (D), keys (S+1, D), values (S+1, D)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "First extend the cache: np.concatenate makes a new array, and leaves the old one alone.",
     "Then ordinary attention of one query with all S + 1 keys.",

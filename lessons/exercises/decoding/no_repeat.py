@@ -22,15 +22,6 @@ from minitransformer.decoding.constraints import forbid
 TRACK, LESSON, LEVEL, MINUTES = "decoding", "13", 2, 15
 RESULTS = ("scores",)
 
-STUB = '''
-import numpy as np
-
-
-def no_repeat(scores, text, n):
-    """scores (V); text: a list of words; n ≥ 1  →  scores (V) with -inf where a phrase would come again"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "The last n - 1 words: text[len(text) - (n - 1):]. For n = 1 that is an empty list, and it stands everywhere.",
     "Go through all places i where a phrase of n words fits: range(len(text) - n + 1).",

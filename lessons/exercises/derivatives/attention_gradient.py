@@ -25,15 +25,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "derivatives", "01", 3, 25
 RESULTS = ("dq", "dk", "dv")
 
-STUB = '''
-import numpy as np
-
-
-def attention_gradient(dout, q, k, v):
-    """dout, q (T, D); k, v (S, D)  →  dq (T, D), dk (S, D), dv (S, D)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "First compute P (T, S) again, as in the forward pass: subtract the largest score of each row before exp.",
     "out = P v is a matrix product: dv = Pᵀ dout and dP = dout vᵀ. Then comes the rule of softmax, row by row.",

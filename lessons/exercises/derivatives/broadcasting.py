@@ -22,15 +22,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "derivatives", "01", 1, 10
 RESULTS = ("dx", "dscale", "dshift")
 
-STUB = '''
-import numpy as np
-
-
-def broadcasting_gradient(dy, x, scale, shift):
-    """dy, x (N, C); scale (C); shift (N, 1)  →  dx (N, C), dscale (C), dshift (N, 1)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Compute first what each entry of y sends back, as if scale and shift had the shape (N, C).",
     "Then sum over the axes along which the input was repeated: axis 0 for scale, axis 1 for shift.",

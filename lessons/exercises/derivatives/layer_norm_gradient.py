@@ -27,15 +27,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "derivatives", "01", 3, 25
 RESULTS = ("dx", "dweight", "dbias")
 
-STUB = '''
-import numpy as np
-
-
-def layer_norm_gradient(dy, x, weight, bias):
-    """dy, x (N, C); weight, bias (C)  →  dx (N, C), dweight (C), dbias (C)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Compute mean, r and n for every row first (axis=-1, keepdims=True). dweight and dbias are sums over the rows.",
     "g = dy * weight. Both means in the formula of dx run along the row: one number for each row.",

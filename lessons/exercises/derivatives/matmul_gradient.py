@@ -20,15 +20,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "derivatives", "01", 1, 10
 RESULTS = ("dx", "dw")
 
-STUB = '''
-import numpy as np
-
-
-def matmul_gradient(dy, x, w):
-    """dy (N, O), x (N, I), w (O, I)  →  dx (N, I), dw (O, I)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Write the shapes beside the three formulas. Which index is summed over, and on which axis of each operand is it?",
     "A matrix product sums over the last axis of its left and the first axis of its right operand.",

@@ -21,15 +21,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "derivatives", "01", 1, 5
 RESULTS = ("da", "db")
 
-STUB = '''
-import numpy as np
-
-
-def product_gradient(dy, a, b):
-    """dy, a, b of one shape  →  da, db of the same shape"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Treat b as a constant. What is the derivative of a · b with respect to a?",
     "The chain rule multiplies it by what arrives from above, dy.",

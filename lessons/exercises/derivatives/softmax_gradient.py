@@ -22,15 +22,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "derivatives", "01", 2, 15
 RESULTS = ("dx",)
 
-STUB = '''
-import numpy as np
-
-
-def softmax_gradient(dp, x):
-    """dp, x (N, C)  →  dx (N, C); the softmax runs along each row"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "You are given the scores, not the probabilities: compute p first, row by row (axis=-1, keepdims=True).",
     "The sum in the bracket is one number for each row: (p * dp).sum(axis=-1, keepdims=True).",

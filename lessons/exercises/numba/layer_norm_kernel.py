@@ -25,17 +25,6 @@ TRACK, LESSON, LEVEL, MINUTES = "numba", "08", 2, 20
 KIND = "numba"
 RESULTS = ("y",)
 
-STUB = '''
-import numpy as np
-from numba import njit, prange
-
-
-@njit(parallel=True)
-def layer_norm(x, weight, bias):
-    """x (N, C); weight, bias (C)  →  y (N, C), by loops"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "One prange over the rows, and inside it three plain loops over the columns.",
     "First loop: the sum. Second: the squares of x - mean. Third: the results.",

@@ -21,17 +21,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "numba", "08", 1, 10
 KIND = "numba"
 
-STUB = '''
-import numpy as np
-from numba import njit, prange
-
-
-@njit(parallel=True)
-def row_sums(x):
-    """x (N, C)  →  (N), by loops"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Make the result with np.empty(N); the outer loop is `for n in prange(N)`.",
     "Add up a row in a variable of its own, made inside the outer loop, and write it to the result at the end.",

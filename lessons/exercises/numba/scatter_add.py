@@ -22,17 +22,6 @@ TRACK, LESSON, LEVEL, MINUTES = "numba", "09", 2, 20
 KIND = "numba"
 RESULTS = ("dw",)
 
-STUB = '''
-import numpy as np
-from numba import njit, prange
-
-
-@njit(parallel=True)
-def scatter_add(dy, ids, n_words):
-    """dy (N, C); ids (N) integers below V  →  dw (V, C)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "prange over n is the race. Over what can you go in parallel, so that no two iterations write to the same entry?",
     "Two iterations with different columns c never meet: dw[anything, c] belongs to the iteration c.",

@@ -30,17 +30,6 @@ TRACK, LESSON, LEVEL, MINUTES = "numba", "09", 3, 35
 KIND = "numba"
 RESULTS = ("out",)
 
-STUB = '''
-import numpy as np
-from numba import njit, prange
-
-
-@njit(parallel=True)
-def tiled_attention(q, k, v, tile):
-    """q (T, D); k, v (S, D); tile ≥ 1  →  out (T, D)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "for t in prange(T), and inside: for first in range(0, S, tile) with last = min(first + tile, S).",
     "Two loops over a tile: the first computes the scores and their largest, the second adds up.",

@@ -18,15 +18,6 @@ from minitransformer import positional_encoding
 TRACK, LESSON, LEVEL, MINUTES = "positions", "04", 1, 15
 RESULTS = ("table",)
 
-STUB = '''
-import numpy as np
-
-
-def position_table(n_positions, d_model):
-    """→ table (n_positions, C)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Columns come in pairs: the pair number i has the columns 2i and 2i + 1, and both use the exponent 2i / C.",
     "angle = positions[:, None] / 10000 ** (even / C) with even = np.arange(0, C, 2) has a column for each pair.",

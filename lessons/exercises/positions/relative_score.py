@@ -20,15 +20,6 @@ from minitransformer import positional_encoding
 TRACK, LESSON, LEVEL, MINUTES = "positions", "04", 2, 10
 RESULTS = ("score",)
 
-STUB = '''
-import numpy as np
-
-
-def relative_score(n_positions, d_model):
-    """→ score (T, T), from differences of positions"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "All differences at once: p[:, None] - p[None, :] with p = np.arange(T).",
     "Divide them by 10000^(2i/C) for every pair i: a third axis with C/2 entries.",

@@ -19,15 +19,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "positions", "14", 2, 15
 RESULTS = ("out",)
 
-STUB = '''
-import numpy as np
-
-
-def rotary(x, positions):
-    """x (T, D); positions (T) integers  →  out (T, D)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "x[:, 0::2] and x[:, 1::2] are the first and the second columns of all pairs.",
     "The angles have shape (T, D/2): positions[:, None] / 10000 ** (np.arange(0, D, 2) / D).",

@@ -23,15 +23,6 @@ from minitransformer import positional_encoding
 TRACK, LESSON, LEVEL, MINUTES = "positions", "04", 2, 15
 RESULTS = ("M",)
 
-STUB = '''
-import numpy as np
-
-
-def shift_matrix(k, d_model):
-    """→ M (C, C) with M @ table[p] = table[p + k]; C is even, k may be negative"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Start from np.zeros((C, C)) and fill one block of two rows and two columns for every pair.",
     "Write table[p + k] of one pair as sin(p w + k w), cos(p w + k w), and apply the two formulas: what multiplies what?",

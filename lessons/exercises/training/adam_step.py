@@ -24,15 +24,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "training", "07", 2, 15
 RESULTS = ("weight", "m", "v")
 
-STUB = '''
-import numpy as np
-
-
-def adam_step(weight, gradient, m, v, step, lr):
-    """weight, gradient, m, v of one shape; step = 1, 2, ...  →  weight, m, v after the step"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Four lines, one for each formula. New arrays, so that those given stay as they are.",
     "m and v are returned as they are; the corrected ones are used for the step only.",

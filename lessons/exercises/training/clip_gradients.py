@@ -17,15 +17,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "training", "07", 1, 10
 RESULTS = ("gradients", "norm")
 
-STUB = '''
-import numpy as np
-
-
-def clip_gradients(gradients, most):
-    """gradients: a list of arrays; most > 0  →  the clipped arrays (a list), and the norm before"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "One number for all arrays: add up the squares of all entries of all of them, then take the root.",
     "Nothing changes if the norm is not above `most`. A norm of 0 must not be divided by.",

@@ -21,15 +21,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "training", "11", 1, 10
 RESULTS = ("new",)
 
-STUB = '''
-import numpy as np
-
-
-def swap_head(old, rng_numbers):
-    """old: name → array; rng_numbers (n_classes, C)  →  the new dictionary"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Go through the old dictionary, and keep what does not begin with 'head.'.",
     "name.startswith('head.') tells; 'header.w' or 'base.head.w' are not of the head.",

@@ -22,15 +22,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "training", "13", 2, 15
 RESULTS = ("loss",)
 
-STUB = '''
-import numpy as np
-
-
-def smoothed_loss(logits, targets, eps):
-    """logits (N, V); targets (N); 0 ≤ eps < 1  →  loss, a number"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "log p = logits - log Σ exp(logits), with the largest score subtracted first.",
     "Two numbers for each row: log p of the right word, and the mean of all log p.",

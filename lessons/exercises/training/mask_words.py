@@ -23,15 +23,6 @@ from lessons.exercises.exercise import Case, code, edit
 TRACK, LESSON, LEVEL, MINUTES = "training", "12", 1, 10
 RESULTS = ("inputs", "targets")
 
-STUB = '''
-import numpy as np
-
-
-def mask_words(ids, chance, choice, random_words, mask):
-    """all (T), ids and random_words integers; mask: a word  →  inputs (T), targets (T)"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "First chosen = chance < 0.15. Targets follow from that alone.",
     "np.where inside np.where: mask, random word or the word itself.",

@@ -17,12 +17,6 @@ from minitransformer.optim import inverse_square_root
 TRACK, LESSON, LEVEL, MINUTES = "training", "07", 1, 5
 RESULTS = ("rate",)
 
-STUB = '''
-def warm_up(step, warmup, peak):
-    """step = 1, 2, ...; warmup ≥ 1  →  the learning rate of this step"""
-    raise NotImplementedError("your turn")
-'''
-
 HINTS = (
     "Two cases, or the smaller of two numbers.",
     "Both formulas agree at step = warmup. Before it the first is smaller, after it the second.",

@@ -35,12 +35,13 @@ GET_ONNX = 'pip install "onnxruntime>=1.20" "onnx>=1.17"'
 PEERS = {"torch": ("PyTorch", GET_TORCH), "onnx": ("ONNX Runtime", GET_ONNX)}
 NAMES = {"torch": "PyTorch", "compiled": "compiled", "onnx": "ONNX Runtime"}
 EXTRAS = {
-    "start-up": "from nothing to the first training step, kernels cached and not",
+    "start-up": "from nothing to the first training step, kernels cached and not, and to the first words",
     "profile": "where the training steps spend their time, kernel by kernel",
     "roofline": "every kernel under what this machine allows",
     "growth": "time and memory against length and vocabulary",
     "ledger": "the memory of a training step, moment by moment, predicted from the tape and measured",
     "ranks": "several processes (mpiexec): bytes, times, and what to expect of more of them",
+    "smollm2": "SmolLM2 in 4 bits: a prompt of 256, then 128 words, beside llama.cpp where it is installed",
 }
 
 
@@ -90,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"cannot write to {FOLDER}: {error.strerror}; run from a folder you may write to") from None
     chosen = options.case or list(known)
     report: dict[str, Any] = {"machine": machine.description(), "backend": _backend_line(), "sides": sides, "cases": []}
+    report["named"] = bool(options.case)  # what is asked for by name may be fetched
     print(f"{report['machine']}; backend {report['backend']}")
     for name in chosen:
         if name in CASES:
@@ -207,15 +209,18 @@ def _print_summary(report: dict[str, Any]) -> None:
         print("ratio: PyTorch's best time / ours; ONNX: that of ONNX Runtime; MB: peak memory of the whole process")
 
 
-def _start_up(_report: dict[str, Any]) -> dict[str, float]:
+def _start_up(report: dict[str, Any]) -> dict[str, float]:
     from minitransformer.app.bench import startup
 
     _tell("start-up: with an empty cache of kernels")
-    cold = startup.seconds(1, cold=True)
-    startup.seconds(1)  # fills this environment's own cache
-    warm = startup.seconds(3)
+    cold = startup.first_step(1, cold=True)
+    startup.first_step(1)  # fills this environment's own cache
+    warm = startup.first_step(3)
+    words = startup.first_words(3, with_torch="torch" in report["sides"])
     print(f"start-up, process start to the end of the first training step: {warm:.1f} s; compiling first: {cold:.0f} s")
-    return {"warm": warm, "cold": cold}
+    peer = f"; PyTorch {words['torch']:.2f} s, ratio {words['torch'] / words['ours']:.2f}" if "torch" in words else ""
+    print(f"generate on a trained run, process start to finish: {words['ours']:.2f} s{peer}")
+    return {"warm": warm, "cold": cold} | {f"words_{side}": seconds for side, seconds in words.items()}
 
 
 def _roofline(report: dict[str, Any]) -> dict[str, Any]:
@@ -311,9 +316,28 @@ def _ranks(_report: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _smollm2(report: dict[str, Any]) -> dict[str, Any] | None:
+    from minitransformer.app.bench import smollm2
+    from minitransformer.pretrained.fetch import fetch, fetched
+
+    if not report["named"] and not fetched("smollm2"):
+        print("smollm2: left out, the model is not in the cache; `minitransformer models fetch smollm2` brings it")
+        return None
+    fetch("smollm2")
+    if not smollm2.has_peer():
+        print(f"llama.cpp is not installed, so smollm2 runs alone; to have it: {smollm2.GET_PEER}", file=sys.stderr)
+    sides = smollm2.measure(_tell)
+    _tell("")
+    rows = [(side.name, *(f"{rate:.1f}" for rate in side.rates()), f"{side.megabytes:.0f}") for side in sides]
+    print("\nSmolLM2, 4 bits a weight: tokens a second, by the median round, and peak memory of the whole process")
+    print(table(("side", "prompt of 256", "128 words after it", "MB"), rows, right=(1, 2, 3)))
+    return {side.name: vars(side) for side in sides}
+
+
 _EXTRA_RUNS = {
     "start-up": _start_up, "profile": _profile, "roofline": _roofline, "growth": _growth, "ledger": _ledger,
     "ranks": _ranks,
+    "smollm2": _smollm2,
 }  # fmt: skip
 
 

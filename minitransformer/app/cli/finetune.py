@@ -67,8 +67,10 @@ def carry_out(task: Task, options: FinetuneOptions, program: str) -> int:
 
 def _summary(result: Result, options: FinetuneOptions, program: str) -> list[tuple[str, str]]:
     rows = []
-    if result.best:
+    if result.best and result.best["metric"] == "accuracy":
         rows.append(("accuracy", f"{result.best['value']:.1%} on texts held back, at best"))
+    elif result.best:
+        rows.append(("loss", f"{result.best['value']:.3f} nats a text on the few texts held back, at best"))
     if options.data.path is None:
         from minitransformer.app.language import reviews
 

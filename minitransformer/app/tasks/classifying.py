@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import autograd.functional as F
@@ -17,6 +17,9 @@ from minitransformer.app.tasks.trained import Trained, codecs_of, former_run, se
 from minitransformer.app.training.checkpoints import Checkpoint, CheckpointError
 from minitransformer.errors import UserError, make_or_refuse
 from minitransformer.models import Classifier
+
+FEW = 20  # texts held back: below that, accuracy takes so few values that the first step is often "the best"
+LEAST_STEPS = 60  # on a borrowed base: a handful of texts is read often enough to learn from them
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,9 @@ def task(options: FinetuneOptions, base: Trained | None, classifier: type[Classi
         held_back = ids_of(codec, held_texts, source.valid or source.path)
     if len(names) < 2:
         raise UserError(f"{source.path}: every text has the label {names[0]!r}; give texts of at least two classes")
+    few = is_borrowed and len(held_back) < FEW
+    if is_borrowed and options.steps is None and options.epochs is None:
+        recipe = replace(recipe, epochs=max(recipe.epochs or 1, -(-LEAST_STEPS // (-(-len(documents) // rows)))))
     head = {"n_classes": len(names), "pooling": options.pooling or _pooling(base), "seed": seed}
     if base is None:
         model = make_or_refuse(classifier, recipe.model, vocab_size=codec.tokenizer.vocab_size, **head)
@@ -88,9 +94,17 @@ def task(options: FinetuneOptions, base: Trained | None, classifier: type[Classi
         codecs={"text": codec},
         settings=settings,
         starts_from=base.path if base else None,
-        notes=cut_note(documents, max_len),
-        training={"perplexity": False, "monitor": "accuracy", "higher_is_better": True, "evaluate_every": None},
+        notes=[*cut_note(documents, max_len), *([few_note(len(held_back))] if few else [])],
+        # epochs of a few texts are short: after each, its 270 MB would be saved
+        training={"perplexity": False, "evaluate_every": LEAST_STEPS // 5}
+        if few
+        else {"perplexity": False, "monitor": "accuracy", "higher_is_better": True, "evaluate_every": None},
     )
+
+
+def few_note(texts: int) -> str:
+    held = "one text is" if texts == 1 else f"{texts} texts are"
+    return f"only {held} held back, too few to count right answers: the loss decides; --valid FILE would tell more"
 
 
 def _pooling(base: Trained | None) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from autograd import Tensor
+from autograd.scaled_gradient import ScaledGradient
 from minitransformer.app.ranks import Alone
 from minitransformer.errors import TrainingError
 from minitransformer.optim import Optimizer
@@ -152,8 +153,8 @@ class OwnPart:
                 parameter = self.shares.parameters[piece.array]
                 weights = self.shares.weights(piece)
                 part = Tensor.holding(weights, parameter.backend, parameter.storage)
-                part.grad = Tensor(piece.of(gradient).reshape(weights.shape), backend=parameter.backend)
-                part.scale_grad(factor)
+                grad = Tensor(piece.of(gradient).reshape(weights.shape), backend=parameter.backend)
+                part.grad = ScaledGradient(grad, factor)
                 own.parameters[key] = part
         own.steps = {key: whole.steps[self.names[self.mine[key].array] or ""] for key in own.parameters}
         own.step()

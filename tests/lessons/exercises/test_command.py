@@ -157,7 +157,12 @@ def test_a_teacher_adds_an_exercise_by_one_file(capsys, desk, monkeypatch):
     file.write_text(file.read_text().replace('raise NotImplementedError("your turn")', "return x.sum(axis=1)"))
     assert "not divided by the number of columns" in exercise(capsys, "check", "row-means", code=1)
     (desk / "mine" / "bad.py").write_text('"""# Bad"""\nTRACK = "x"\n')
-    assert "STUB, HINTS" in refused(capsys, "exercise", "list")
+    assert "HINTS, SOLUTION" in refused(capsys, "exercise", "list")
+    undocumented = recipe.replace('    """x (N, C)  →  (N)"""\n', "")
+    assert undocumented != recipe
+    for text in (undocumented, recipe.replace("def row_means(x):", "row_means = 1 +")):
+        (desk / "mine" / "bad.py").write_text(text)
+        assert "no STUB, and SOLUTION does not end with a function" in refused(capsys, "exercise", "list")
     (desk / "mine" / "bad.py").write_text("1 / 0\n")
     assert "ZeroDivisionError" in refused(capsys, "exercise", "list")
 

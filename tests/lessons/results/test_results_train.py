@@ -7,7 +7,7 @@ from functools import partial
 import command_support
 import numpy as np
 import pytest
-from command_support import SHORT, TINY, WORDS, command, inside, prepare, resumed_bytes, succeeds
+from command_support import SHORT, TINY, command, inside, prepare, resumed_bytes, succeeds, write_texts
 
 from lessons.results import train
 from lessons.results.models import QuietClassifier, QuietStreamClassifier, StreamClassifier
@@ -28,11 +28,7 @@ refused = partial(command_support.refused, main=train.main, program=train.PROGRA
 def made(tmp_path_factory):
     """A folder with text, labelled text, and a masked model."""
     folder = tmp_path_factory.mktemp("train")
-    lines = [" ".join(WORDS[(i + j) % len(WORDS)] for j in range(3 + i % 5)) for i in range(40)]
-    opinions = [f"{word} {line}" for line in lines[:4] for word in ("nice", "poor")]
-    (folder / "text.txt").write_text("\n".join(lines + opinions) + "\n")
-    rows = [f"{('poor', 'nice')[i % 2]} {line}\t{('bad', 'good')[i % 2]}" for i, line in enumerate(lines)]
-    (folder / "labels.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+    write_texts(folder)
     prepare(folder, ("pretrain", "text.txt", "--objective", "masked", "--steps", "5", *SHORT, "--out", "masked"))
     return folder
 
@@ -202,3 +198,24 @@ def test_what_goes_on_is_the_command_of_this_program(folder, capsys, monkeypatch
     assert train.main(arguments) == 130
     assert f"resume with: {train.PROGRAM} pretrain text.txt" in capsys.readouterr().err
     assert read(command_support.latest(folder / "stopped")).step == 0
+
+
+def test_the_same_network_without_its_training(folder, capsys):
+    """--untrained: sizes and words of the model to start from, and the weights of a new one."""
+    options = ("finetune", "labels.tsv", "--from", "masked", "--steps", "1", "--lr", "1e-9")
+    for name, more in (("trained-weights", ()), ("new-weights", ("--untrained", "--judge-once"))):
+        says(capsys, *options, *more, "--out", name)
+    base = open_model("masked", "LanguageModel")
+    kept, new = (load_model(name)[0].base.state_dict() for name in ("trained-weights", "new-weights"))
+    fresh = train.untrained(base, 0).model.base.state_dict()
+    for name, array in base.model.base.state_dict().items():
+        np.testing.assert_allclose(kept[name], array, atol=1e-7)
+        np.testing.assert_allclose(new[name], fresh[name], atol=1e-7)
+    assert not np.allclose(kept["embedding.weight"], new["embedding.weight"])
+    assert "omit it" in refused(capsys, "finetune", "labels.tsv", "--scratch", "--untrained", "--out", "none")
+
+
+def test_judged_once(folder, capsys):
+    says(capsys, "finetune", "labels.tsv", "--from", "masked", "--epochs", "3", "--judge-once", "--out", "once")
+    lines = [json.loads(line) for line in (folder / "once" / "metrics.jsonl").read_text().splitlines()]
+    assert len([line for line in lines if line["kind"] == "evaluation"]) == 1

@@ -17,8 +17,10 @@ LIMIT = 60  # seconds; whatever hangs fails its test
 OTHER = """
 import sys
 import numpy as np
+from minitransformer.app import lifelines
 from minitransformer.app.lifelines import Lifelines
 
+lifelines._GRACE = 0.1
 lost = lambda line: (print("lost:", line, flush=True), __import__("os")._exit(3))
 told = [np.frombuffer(sys.argv[2].encode(), dtype=np.uint8), np.zeros(0, np.uint8), np.zeros(0, np.uint8)]
 told[1] = told[2] = np.frombuffer(b"there 0 0", dtype=np.uint8)
@@ -32,8 +34,9 @@ if word == "known":
 
 
 @pytest.fixture
-def job():
+def job(monkeypatch):
     """Rank 0 in this process, ranks 1 and 2 in others → what rank 0 was told, and the others."""
+    monkeypatch.setattr(lifelines, "_GRACE", 0.1)
     heard, others = queue.Queue(), []
 
     def gathered(mine):

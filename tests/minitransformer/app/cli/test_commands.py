@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from command_support import TINY, WORDS, start
+from command_support import TINY, WORDS, start, write_texts
 from command_support import command_here as command
 from command_support import succeeds_here as succeeds
 
@@ -16,12 +16,7 @@ from command_support import succeeds_here as succeeds
 def files(tmp_path_factory):
     """A folder with text, labelled text and pairs that a tiny model can learn."""
     folder = tmp_path_factory.mktemp("commands")
-    lines = [" ".join(WORDS[(i + j) % len(WORDS)] for j in range(3 + i % 5)) for i in range(40)]
-    opinions = [f"{word} {line}" for line in lines[:4] for word in ("nice", "poor")]
-    (folder / "text.txt").write_text("\n".join(lines + opinions) + "\n")
-    labels = [("good" if i % 2 else "bad", line) for i, line in enumerate(lines)]
-    rows = [f"{'nice' if label == 'good' else 'poor'} {line}\t{label}" for label, line in labels]
-    (folder / "labelled.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+    lines = write_texts(folder)
     # a made-up language that is English backwards, letter by letter and in the same order of words
     pairs = [f"{line}\t{' '.join(word[::-1] for word in line.split())}" for line in lines]
     (folder / "pairs.tsv").write_text("\n".join(pairs) + "\n")
@@ -38,7 +33,7 @@ def pretrained(files):
 @pytest.fixture(scope="module")
 def finetuned(pretrained):
     options = ("--epochs", "3", "--batch", "4", "--lr", "0.01")
-    out = succeeds(pretrained, "finetune", "labelled.tsv", "--from", "runs/pretrain", *options)
+    out = succeeds(pretrained, "finetune", "labels.tsv", "--from", "runs/pretrain", *options)
     assert "starts from runs/pretrain/step-" in out and "classifier (bad, good)" in out
     return pretrained
 
@@ -94,7 +89,7 @@ def test_from_labelled_text_to_a_label(finetuned):
 
 
 def test_evaluate_a_classifier_and_a_language_model_on_files(finetuned):
-    report = json.loads(succeeds(finetuned, "evaluate", "labelled.tsv", "--model", "runs/finetune", "--json"))
+    report = json.loads(succeeds(finetuned, "evaluate", "labels.tsv", "--model", "runs/finetune", "--json"))
     (values,) = report.values()
     low, high = values["interval"]
     assert values["texts"] == 40 and 0 <= low <= values["accuracy"] <= high <= 1 and values["accuracy"] > 0.9

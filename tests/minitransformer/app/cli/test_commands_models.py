@@ -385,7 +385,7 @@ def test_finetune_from_a_model_of_others(here, capsys):
     (here / "labelled.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
     options = ("--from", "reader", "--out", "opinions", "--epochs", "4", "--lr", "0.01", "--batch", "4")
     out = says(capsys, "finetune", "labelled.tsv", *options)
-    assert "starts from reader" in out and "accuracy" in out
+    assert "starts from reader" in out and "nats a text" in out
     table = says(capsys, "classify", "the cat sat dog", "rates rates .", "--model", "opinions").splitlines()
     assert [line.split()[0] for line in table[2:]] == ["1", "0"]
     says(capsys, "finetune", "labelled.tsv", *options, "--epochs", "5", "--resume")
@@ -400,3 +400,41 @@ def test_finetune_refuses(here, capsys):
         capsys, "finetune", "two.tsv", "--from", "reader", "--out", "none", "--d-model", "8"
     )
     assert "was not trained on" in refuses(capsys, "finetune", "--from", "reader", "--out", "none")
+
+
+def test_a_shorter_model_of_others_reads_the_beginning_only(here, capsys):
+    """--max-len cuts the table of places, and with it every text."""
+    from minitransformer.app.tasks import borrowed
+    from minitransformer.app.tasks.trained import shortened
+
+    rows = [f"the cat sat . the dog sat . {word}\t{word}" for word in ("cat", "bird")] * 8
+    (here / "long.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+    out = says(capsys, "finetune", "long.tsv", "--from", "reader", "--out", "short", "--max-len", "5", "--steps", "2")
+    assert "longer than 4 words or pieces" in out
+    whole = borrowed.base_from("reader")
+    short = shortened(whole, 5)
+    ids = np.array([[0, 4, 5, 6, 7]])
+    np.testing.assert_array_equal(short.model(ids).numpy(), whole.model(ids).numpy())
+    assert short.model.config.max_len == 5 and shortened(whole, None) is whole and shortened(whole, 20) is whole
+    assert "has room for 20; give at most that" in refuses(
+        capsys, "finetune", "long.tsv", "--from", "reader", "--out", "none", "--max-len", "21"
+    )
+
+
+def test_few_texts_are_read_often_and_judged_by_their_loss(here, capsys):
+    rows = [f"the {word} sat .\t{word}" for word in ("cat", "bird")] * 8
+    (here / "few.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+    out = says(capsys, "finetune", "few.tsv", "--from", "reader", "--out", "few")
+    assert "only one text is held back" in out and "nats a text on the few texts held back" in out
+    steps = [int(name[5:13]) for name in os.listdir(here / "few") if name.endswith(".json")]
+    assert max(steps) == 60
+
+
+def test_a_model_of_others_reads_on_by_hidden_words(here, capsys):
+    """What MiniLM can do with reviews before it gets a label: the same places, words and weights, another head."""
+    (here / "text.txt").write_text("the cat sat . the dog sat .\nthe bird sat . the cat rates .\n" * 10)
+    wrong = refuses(capsys, "pretrain", "text.txt", "--from", "reader", "--out", "none")
+    assert "--objective masked" in wrong
+    options = ("--from", "reader", "--objective", "masked", "--steps", "3", "--out", "read-on")
+    assert "starts from reader" in says(capsys, "pretrain", "text.txt", *options)
+    says(capsys, "finetune", "few.tsv", "--from", "read-on", "--steps", "2", "--out", "after")

@@ -116,11 +116,11 @@ def test_damaged_files(kind, tmp_path):
     path = tmp_path / f"a.{kind}"
     assert loads_or_explains(LOADERS[kind], path, valid)
     generator = random.Random(kind)
-    started = time.monotonic()
+    started = time.process_time()
     loaded = sum(loads_or_explains(LOADERS[kind], path, mutate(valid, generator)) for _ in range(MUTANTS))
     # If all failed, or none, the damage would not reach the code that is to be tried.
     assert 0 < loaded < MUTANTS
-    assert time.monotonic() - started < SECONDS
+    assert time.process_time() - started < SECONDS
 
 
 @pytest.mark.parametrize("kind", VALID)
