@@ -90,8 +90,13 @@ def step_memory(trial):
         text = f"{layers} layers, {len(one.measured)} moments: at most {far:.1%} of the peak apart"
         trial.check(far <= evidence.SLACK, f"{text} ({evidence.SLACK:.0%} allowed)")
         share = one.predicted_peak / one.peak
-        trial.check(abs(share - 1) <= evidence.SLACK, f"{layers} layers: the predicted peak is {share:.1%} of the measured")
-    return "proved", f"{one.predicted_peak / 1e6:.1f} MB predicted, {one.peak / 1e6:.1f} MB measured for {layers} layers"
+        trial.check(
+            abs(share - 1) <= evidence.SLACK, f"{layers} layers: the predicted peak is {share:.1%} of the measured"
+        )
+    return (
+        "proved",
+        f"{one.predicted_peak / 1e6:.1f} MB predicted, {one.peak / 1e6:.1f} MB measured for {layers} layers",
+    )
 
 
 # %% [markdown]
@@ -102,8 +107,8 @@ def step_memory(trial):
 # Then there are $L$ inputs, and the inner results of *one* layer at a time.
 #
 # There is one catch. Dropout throws numbers away at random. If the second time throws away *others*, the gradient
-# belongs to a network that never was. In this engine a mask is no stream of random numbers, but a function of a seed and
-# a count (lesson 8 says why). So it is enough to set the count back:
+# belongs to a network that never was. In this engine a mask is not cut from a stream of random numbers: it is computed
+# from a seed and a count. So it is enough to set the count back:
 
 # %%
 rows = []
@@ -131,7 +136,7 @@ lesson.show(figures.steps(usual, again), "again", caption)
 # grows by about one array a layer instead of a dozen.
 #
 # **What would refute it.** A bit that differs; a peak that grows by more than three arrays for each layer (one input,
-# and room for what its weights and gradients need); or a layer that is computed only once, since then nothing was saved.
+# and room for what its weights and gradients need); or a layer that is computed only once: then nothing was saved.
 #
 # **Experiment.** Loss and gradients of two steps in a row, compared bit by bit, with dropout 0, 0.1 and 0.5. The peaks
 # of 4 and 8 layers. The number of times the feed-forward kernel is called. Two broken engines: one draws new masks the
@@ -141,7 +146,7 @@ lesson.show(figures.steps(usual, again), "again", caption)
 # %%
 @lesson.trial(
     "recompute-same",
-    "Layers that are computed again in backward give the same gradients, bit for bit, dropout included, in less memory.",
+    "Layers that are computed again in backward give the same gradients, bit for bit, with dropout too, in less memory.",
     controls=[faults.masks_drawn_anew, faults.nothing_recomputed],
 )
 def recompute_same(trial):
@@ -150,7 +155,9 @@ def recompute_same(trial):
         text = f"dropout {dropout}, {masks} masks: {differ} of {of:,} numbers differ"
         trial.check(differ == 0, f"{text} (0 expected)")
     times = evidence.forward_passes(again=False), evidence.forward_passes(again=True)
-    trial.check(times == (1, 2), f"a layer's feed-forward part runs {times[0]:g} and {times[1]:g} times (1 and 2 expected)")
+    trial.check(
+        times == (1, 2), f"a layer's feed-forward part runs {times[0]:g} and {times[1]:g} times (1 and 2 expected)"
+    )
     kept, stored = evidence.arrays_a_layer(again=True), evidence.arrays_a_layer(again=False)
     trial.check(kept <= 3, f"the peak grows by {kept:.1f} arrays a layer, weights aside (3 at most)")
     trial.check(stored >= 8, f"without it, by {stored:.1f} (8 at least, or there was nothing to save)")

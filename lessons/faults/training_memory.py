@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from autograd import Function
+from autograd import Function, Tensor
 from autograd.recomputation import Recomputed
 from lessons.harness.engine import Engine
 from minitransformer import layers
@@ -24,13 +24,11 @@ def results_kept(engine: Engine) -> None:
 
         return classmethod(holding)
 
-    from autograd import Tensor
-
     engine.replace(Tensor, "holding", change)
 
 
 def masks_drawn_anew(engine: Engine) -> None:
-    """a layer that is computed again draws new dropout masks, and the engine's own look at the numbers is switched off"""
+    """a layer that is computed again draws new dropout masks, and the engine's own check is off"""
 
     def careless(_):
         return lambda layer, options: lambda *inputs: layer(*inputs, **options)
