@@ -146,7 +146,7 @@ lesson.show(figures.steps(usual, again), "again", caption)
 # %%
 @lesson.trial(
     "recompute-same",
-    "Layers that are computed again in backward give the same gradients, bit for bit, with dropout too, in less memory.",
+    "Layers computed again in backward give the same gradients, bit for bit, dropout included, for less memory.",
     controls=[faults.masks_drawn_anew, faults.nothing_recomputed],
 )
 def recompute_same(trial):
