@@ -55,7 +55,7 @@ lesson.show(figures.picture(sound, evidence.RATE, shown), "picture", caption)
 
 # %%
 formula = evidence.bands_by_formula()
-lesson.show(figures.bands(evidence.band_edges(), formula), "bands", "Triangles whose corners are even steps of pitch.")
+lesson.show(figures.bands(evidence.band_edges()), "bands", "Triangles whose corners are even steps of pitch.")
 apart = np.abs(formula - filters).max()
 print(f"the file and the formula differ by at most {apart:.0e}; the largest entry is {filters.max():.3f}")
 
