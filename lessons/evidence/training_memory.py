@@ -37,12 +37,10 @@ def furthest(one: ledger.Step) -> float:
 
 
 def arrays_a_layer(again: bool) -> float:
-    """By how many arrays of B · T · C numbers the peak grows for each further layer. What grows with the weights
-    (Adam's state, and gradients, which are all there in the end) is left out."""
+    """By how many arrays of B · T · C numbers the peak grows for each further layer, beyond the weights and Adam's
+    state, which are there before the step begins."""
     low, high = (step(layers, again) for layers in (4, 8))
-    weights = sum(p.size for p in model(8).parameters()) - sum(p.size for p in model(4).parameters())
-    gradients = 4 * weights if again else 0  # with the mountain, the peak comes before the gradients
-    return (high.peak - high.before - (low.peak - low.before) - gradients) / 4 / (4 * B * T * C)
+    return (high.peak - high.before - (low.peak - low.before)) / 4 / (4 * B * T * C)
 
 
 def held_by_a_layer() -> str:

@@ -18,13 +18,13 @@ def results_kept(engine: Engine) -> None:
     kept: list[Any] = []
 
     def change(hold):
-        def holding(cls, array, *rest):
+        def holding(tensor, array, *rest):
             kept.append(array)
-            return hold.__func__(cls, array, *rest)
+            hold(tensor, array, *rest)
 
-        return classmethod(holding)
+        return holding
 
-    engine.replace(Tensor, "holding", change)
+    engine.replace(Tensor, "_hold", change)
 
 
 def masks_drawn_anew(engine: Engine) -> None:

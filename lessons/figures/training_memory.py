@@ -15,8 +15,8 @@ def steps(*found):
         axes.axvline(turn, color=style.GREY, lw=1, ls=":")
         axes.text(turn, 0.03, " backward", transform=axes.get_xaxis_transform(), color=style.GREY, fontsize=9)
         axes.set(title=f"{one.title}:\n{one.peak / 1e6:.1f} MB at most", xlabel="Functions, in the order they run")
-        axes.set_ylim(0, None)
+        axes.set_ylim(0, 1.35 * max(step.peak for step in found) / 1e6)  # room for the legend
     panels[0][0].set_ylabel("megabytes of arrays")
-    panels[0][0].legend(loc="lower left", bbox_to_anchor=(0, 0.12))
+    panels[0][0].legend(loc="upper left")
     figure.suptitle("The memory of one training step", fontsize=12)
     return figure
