@@ -38,8 +38,7 @@ print(evidence.held_by_a_layer())
 # %% [markdown]
 # (The first row is the input itself.) Three for query, key and value, which come from one product; one each for
 # attention's result, the projection, the sum and the norm; five for the feed-forward layer, whose hidden part is four
-# times as wide; and once more a sum and a norm: fourteen. None of it is waste: each is read once more by some derivative
-# rule.
+# times as wide; and once more a sum and a norm: fourteen. None of it is waste: a derivative rule will read it.
 #
 # So a stack of $L$ layers holds about $14\,L$ such arrays at the end of its forward pass. A model that is *used* holds
 # one or two: without a tape, a result is gone as soon as the next layer has read it.
