@@ -1,10 +1,11 @@
 # %% [markdown]
 # # 3. The square mask
 #
-# A language model learns by guessing the next word, at every position of a text at once. But the answer stands right
-# beside the question, one position to the right. If attention could look there, the model would learn to copy: a loss
-# of nearly zero, and worthless, since at the moment of writing there is nothing to the right. One triangle of $-\infty$
-# prevents it. We shall not be content with "hardly any influence"; we want none, down to the last bit.
+# A language model learns by guessing the next word, at every position of a text at once. But the answer
+# stands right beside the question, one position to the right. If attention could look there, the model
+# would learn to copy: a loss of nearly zero, and worthless, since at the moment of writing there is
+# nothing to the right. One triangle of $-\infty$ prevents it. We shall not be content with "hardly any
+# influence"; we want none, down to the last bit.
 #
 # **At the end you can say**
 # - what the mask does to a row of attention weights, and why it has to come *before* the softmax;
@@ -12,9 +13,9 @@
 # - whether a position may look at itself, and how to defend your answer;
 # - what the decoder of a translator sees, and what it does not.
 #
-# **Time:** 25 minutes to read, half a minute to run (at the very first run a minute or two more). **Before you start:**
-# lesson 2. Run it with `python lessons/03_square_mask.py`; `--break mask-off` runs it on a *control*, an engine that
-# was broken on purpose: there a check has to fail.
+# **Time:** 25 minutes to read, half a minute to run (at the very first run a minute or two more).
+# **Before you start:** lesson 2. Run it with `python lessons/03_square_mask.py`; `--break mask-off` runs
+# it on a *control*, an engine that was broken on purpose: there a check has to fail.
 
 # %% tags=["plumbing"]
 import math
@@ -40,18 +41,20 @@ for t in range(len(words) - 1):
     print(f"position {t}: given {' '.join(words[: t + 1]):20} guess {words[t + 1]}")
 
 # %% [markdown]
-# All questions are put in one go: the model gets the six words and answers everywhere at once. That is what makes
-# training fast. It is also the danger: at position 1 the word *lost*, which has to be guessed, is part of the input.
+# All questions are put in one go: the model gets the six words and answers everywhere at once. That is
+# what makes training fast. It is also the danger: at position 1 the word *lost*, which has to be guessed,
+# is part of the input.
 #
 # ## A triangle of minus infinity
-# Take the scores that the words of this sentence gave each other in lesson 2. Every score that looks ahead is replaced
-# by $-\infty$; then comes the softmax as always. Since $e^{-\infty} = 0$, such a word gets no weight at all, and it
-# does not enter the sum either. (What is hidden is a triangle. The table it lies in is a square, as many rows as
-# columns, and PyTorch calls it a *square* mask; most people say *causal* mask.)
+# Take the scores that the words of this sentence gave each other in lesson 2. Every score that looks
+# ahead is replaced by $-\infty$; then comes the softmax as always. Since $e^{-\infty} = 0$, such a word
+# gets no weight at all, and it does not enter the sum either. (What is hidden is a triangle. The table it
+# lies in is a square, as many rows as columns, and PyTorch calls it a *square* mask; most people say
+# *causal* mask.)
 #
-# By hand, for *lost* at position 2: it scores *the* 0, *dog* 3, itself 0, and *ball* 3. Without the mask *dog* and
-# *ball* share the weight, 0.45 each. What remains for *dog* when *ball* is out of sight? Compute it: $e^3 \approx
-# 20.1$.
+# By hand, for *lost* at position 2: it scores *the* 0, *dog* 3, itself 0, and *ball* 3. Without the mask
+# *dog* and *ball* share the weight, 0.45 each. What remains for *dog* when *ball* is out of sight?
+# Compute it: $e^3 \approx 20.1$.
 
 # %%
 scores = np.array([  # a row for each word that looks, a column for each that is looked at
@@ -71,13 +74,13 @@ caption = "Blank is exactly zero. What the later words lose is shared by the ear
 lesson.show(figures.sentence(words, softmax(scores), softmax(masked)), "sentence", caption)
 
 # %% [markdown]
-# $20.1 / (20.1 + 1 + 1) = 0.91$. Look at *red*: it was looking for its ball, which lies in the future. Now it spreads
-# its attention evenly over what it can see.
+# $20.1 / (20.1 + 1 + 1) = 0.91$. Look at *red*: it was looking for its ball, which lies in the future.
+# Now it spreads its attention evenly over what it can see.
 #
 # ## Who influences whom?
-# One layer of attention obeys the triangle; does a whole model, with several layers and everything between them? Try
-# it: replace *its* by *my* and see at which positions the guesses change. Which ones do you expect? And which without a
-# mask?
+# One layer of attention obeys the triangle; does a whole model, with several layers and everything
+# between them? Try it: replace *its* by *my* and see at which positions the guesses change. Which ones do
+# you expect? And which without a mask?
 
 # %%
 text, other = np.array([[0, 1, 2, 3, 4, 5], [0, 1, 2, 6, 4, 5]])  # word 6 is "my"
@@ -97,17 +100,18 @@ with faults.broken(faults.mask_off):
     print("without a mask: ", guesses_that_change())
 
 # %% [markdown]
-# Everything before the changed word stays the same, bit for bit. (`faults.broken` breaks the engine for a moment; we
-# use it to see what mistakes look like.)
+# Everything before the changed word stays the same, bit for bit. (`faults.broken` breaks the engine for a
+# moment; we use it to see what mistakes look like.)
 #
-# One word is one example. Slopes tell it for all: the guess at $t$ depends on the word at $s$ if some derivative
-# $\partial\,\mathrm{out}_t / \partial\,\mathrm{in}_s$ is not zero. All of them together are the *Jacobian*, and one
-# backward pass gives one row of it.
+# One word is one example. Slopes tell it for all: the guess at $t$ depends on the word at $s$ if some
+# derivative $\partial\,\mathrm{out}_t / \partial\,\mathrm{in}_s$ is not zero. All of them together are
+# the *Jacobian*, and one backward pass gives one row of it.
 #
-# The picture below shows it for models of 1, 2 and 4 layers. Below them are three engines with a mistake in the mask.
-# One of them was found in several student projects: the weights are set to zero *after* the softmax. The forbidden
-# words get no weight there either, so what could be wrong? Look for it before you read on. (The broken models have two
-# layers: a mask that is one column too late leaks one column in each, two together.)
+# The picture below shows it for models of 1, 2 and 4 layers. Below them are three engines with a mistake
+# in the mask. One of them was found in several student projects: the weights are set to zero *after* the
+# softmax. The forbidden words get no weight there either, so what could be wrong? Look for it before you
+# read on. (The broken models have two layers: a mask that is one column too late leaks one column in
+# each, two together.)
 
 # %%
 sound = {f"{depth} layer{'s'[: depth > 1]}": evidence.language_model_jacobian(depth, 10) for depth in (1, 2, 4)}
@@ -121,21 +125,22 @@ caption = "Above: nothing flows from the future, however deep the model. Below: 
 lesson.show(figures.jacobians(sound, leaking), "jacobians", caption)
 
 # %% [markdown]
-# The mask after the softmax leaks: the values of later words are gone, but their scores are still in the sum that every
-# weight was divided by. The leak is weak, and we shall see below that a model learns to use it.
+# The mask after the softmax leaks: the values of later words are gone, but their scores are still in the
+# sum that every weight was divided by. The leak is weak, and we shall see below that a model learns to
+# use it.
 #
 # ## First trial: no influence from the future
-# **Claim.** Setting the scores of later positions to $-\infty$ makes each position depend on itself and earlier ones
-# only.
+# **Claim.** Setting the scores of later positions to $-\infty$ makes each position depend on itself and
+# earlier ones only.
 #
-# **What would refute it.** One slope towards a later position that is not exactly 0.0. One bit of an earlier guess that
-# changes when later words do. But also an earlier word without any influence: a model that sees nothing would pass the
-# first two.
+# **What would refute it.** One slope towards a later position that is not exactly 0.0. One bit of an
+# earlier guess that changes when later words do. But also an earlier word without any influence: a model
+# that sees nothing would pass the first two.
 #
-# **Experiment.** Language models with 1 to 4 layers, on every backend there is: NumPy, Numba, and CUDA on a graphics
-# card or in our emulator of one. First all slopes of a short text. Then 130 words: cut the text somewhere, replace
-# every word behind the cut, and compare the guesses before it bit by bit, in both precisions. Besides the three
-# mistakes above, an engine is tried that sees not far enough.
+# **Experiment.** Language models with 1 to 4 layers, on every backend there is: NumPy, Numba, and CUDA on
+# a graphics card or in our emulator of one. First all slopes of a short text. Then 130 words: cut the
+# text somewhere, replace every word behind the cut, and compare the guesses before it bit by bit, in both
+# precisions. Besides the three mistakes above, an engine is tried that sees not far enough.
 
 
 # %%
@@ -164,12 +169,12 @@ def mask_causal(trial):
 
 
 # %% [markdown]
-# Not one slope towards the future differs from zero, at any depth and on any backend, and every earlier word has its
-# say.
+# Not one slope towards the future differs from zero, at any depth and on any backend, and every earlier
+# word has its say.
 #
 # ## May a position look at itself?
-# In the triangle above the diagonal stays: *dog* may look at *dog*. Some say that it must not, or the model would
-# cheat. What do you think?
+# In the triangle above the diagonal stays: *dog* may look at *dog*. Some say that it must not, or the
+# model would cheat. What do you think?
 #
 # Let us take the diagonal away and look at the first row, the one of *the*. What will its weights be?
 
@@ -178,9 +183,9 @@ with np.errstate(invalid="ignore"):
     print("first row without the diagonal:", softmax(np.where(ahead | np.eye(6, dtype=bool), -np.inf, scores))[0])
 
 # %% [markdown]
-# Zero divided by zero: the first word has nothing to look at. Many programs write a large negative number like $-10^9$
-# for $-\infty$, and do not even notice. They get something worse: all scores of that row are equally bad, so the first
-# word looks at *everything*, the future included.
+# Zero divided by zero: the first word has nothing to look at. Many programs write a large negative number
+# like $-10^9$ for $-\infty$, and do not even notice. They get something worse: all scores of that row are
+# equally bad, so the first word looks at *everything*, the future included.
 
 # %%
 titles = "the engine's mask", "diagonal hidden", "diagonal hidden,\n-1e9 for minus infinity"
@@ -188,21 +193,22 @@ caption = "Attention weights of six positions; blank is exactly zero. Without th
 lesson.show(figures.masks(dict(zip(titles, evidence.masks(), strict=True))), "diagonal", caption)
 
 # %% [markdown]
-# So much for the mask. Is it cheating? The word at $t$ is the *last word of the question*; the answer is the word at
-# $t+1$. There is a test that no cheat survives: **noise**. Draw words evenly out of four. Whoever does not know the
-# next word cannot get below a loss of $\ln 4 \approx 1.39$ on average, whatever its weights (Gibbs' inequality).
-# Whoever gets below has looked.
+# So much for the mask. Is it cheating? The word at $t$ is the *last word of the question*; the answer is
+# the word at $t+1$. There is a test that no cheat survives: **noise**. Draw words evenly out of four.
+# Whoever does not know the next word cannot get below a loss of $\ln 4 \approx 1.39$ on average, whatever
+# its weights (Gibbs' inequality). Whoever gets below has looked.
 #
 # ## Second trial: the diagonal
 # **Claim.** The mask hides the diagonal too: a position may not attend to itself.
 #
-# **What would establish the opposite.** First, that such a mask leaves a row with nothing to look at. Second, that
-# seeing oneself is no cheating: nothing of the word to be guessed enters.
+# **What would establish the opposite.** First, that such a mask leaves a row with nothing to look at.
+# Second, that seeing oneself is no cheating: nothing of the word to be guessed enters.
 #
-# **Experiment.** Count the weights. Then train four models on noise: one with the mask as it is, one with a mask that
-# begins a column too late, one with the mask after the softmax, and one whose targets are *not shifted*, so that the
-# word to guess is the input itself. Which ones will get below $\ln 4$? For the trained sound model, put every possible
-# word at $t+1$, and see whether a bit of the guess at $t$ changes.
+# **Experiment.** Count the weights. Then train four models on noise: one with the mask as it is, one with
+# a mask that begins a column too late, one with the mask after the softmax, and one whose targets are
+# *not shifted*, so that the word to guess is the input itself. Which ones will get below $\ln 4$? For the
+# trained sound model, put every possible word at $t+1$, and see whether a bit of the guess at $t$
+# changes.
 
 
 # %%
@@ -243,25 +249,27 @@ def mask_diagonal(trial):
 
 
 # %% [markdown]
-# Refuted: the sound model sees itself at every position and never gets below $\ln 4$. Hiding the diagonal would cost
-# information and gain no honesty. The intuition behind the claim fits another arrangement, targets that are *not
-# shifted*: there the input is the answer, and copying it is cheating indeed. (The two models that peek stop near
-# $\frac{1}{8}\ln 4 = 0.17$, for an honest reason: the last of their eight targets stands behind the end of the input,
-# where even they cannot look.)
+# Refuted: the sound model sees itself at every position and never gets below $\ln 4$. Hiding the diagonal
+# would cost information and gain no honesty. The intuition behind the claim fits another arrangement,
+# targets that are *not shifted*: there the input is the answer, and copying it is cheating indeed. (The
+# two models that peek stop near $\frac{1}{8}\ln 4 = 0.17$, for an honest reason: the last of their eight
+# targets stands behind the end of the input, where even they cannot look.)
 #
 # ## Third trial: the translator's two views
-# A translator has two halves. The *encoder* reads the whole source sentence; all of it is known, so nothing is hidden.
-# The *decoder* writes the target, word by word, and looks at two things: at what it has written, with the mask, and at
-# the encoder's output, without one.
+# A translator has two halves. The *encoder* reads the whole source sentence; all of it is known, so
+# nothing is hidden. The *decoder* writes the target, word by word, and looks at two things: at what it
+# has written, with the mask, and at the encoder's output, without one.
 #
 # **Claim.** The decoder sees the previous target words and the whole source.
 #
-# **What would refute it.** A slope towards a later target word that is not exactly 0.0; or a missing one, towards an
-# earlier target word, towards any position of the encoder's output, or from there to any source word.
+# **What would refute it.** A slope towards a later target word that is not exactly 0.0; or a missing one,
+# towards an earlier target word, towards any position of the encoder's output, or from there to any
+# source word.
 #
-# **Experiment.** Again all slopes. The way from the source to the guess is taken in two steps, since a thorough encoder
-# would hide a decoder that reads only half. *Padding*, which fills short sentences up to a common length, must count
-# for exactly nothing. Before you look: what will the three pictures be, full squares or triangles?
+# **Experiment.** Again all slopes. The way from the source to the guess is taken in two steps, since a
+# thorough encoder would hide a decoder that reads only half. *Padding*, which fills short sentences up to
+# a common length, must count for exactly nothing. Before you look: what will the three pictures be, full
+# squares or triangles?
 
 
 # %%
@@ -301,26 +309,28 @@ def decoder_mask(trial):
 
 
 # %% [markdown]
-# A triangle on the target's side, full rectangles on the source's: nothing is hidden of what is known, and nothing is
-# known of what is still to be written.
+# A triangle on the target's side, full rectangles on the source's: nothing is hidden of what is known,
+# and nothing is known of what is still to be written.
 #
 # ## Questions to think about
-# 1. Why does the softmax have to come after the mask, and not before? Say it in one sentence, with the word *sum*.
+# 1. Why does the softmax have to come after the mask, and not before? Say it in one sentence, with the
+#    word *sum*.
 # 2. At the moment of writing there are no later words to hide. Is the mask needed then?
-# 3. With the mask, half of the table of weights is zero. Could an engine save that half of the work? What would be hard
-#    about it?
+# 3. With the mask, half of the table of weights is zero. Could an engine save that half of the work? What
+#    would be hard about it?
 # 4. You are given a trained model and no source code. How would you find out whether it peeks?
 #
 # ## Further reading
-# - A. Vaswani and others, *Attention Is All You Need* (2017), section 3.2.3: the three uses of attention in a
-#   translator.
-# - A. Radford and others, *Improving Language Understanding by Generative Pre-Training* (2018): the decoder alone, with
-#   this mask, as a language model.
-# - A. Rush and others, *The Annotated Transformer* (2018): the same mask, in PyTorch, with a picture of the triangle.
+# - A. Vaswani and others, *Attention Is All You Need* (2017), section 3.2.3: the three uses of attention
+#   in a translator.
+# - A. Radford and others, *Improving Language Understanding by Generative Pre-Training* (2018): the
+#   decoder alone, with this mask, as a language model.
+# - A. Rush and others, *The Annotated Transformer* (2018): the same mask, in PyTorch, with a picture of
+#   the triangle.
 #
 # ## Exercises
-# `minitransformer exercise causal-mask` and `padding-mask` belong to this lesson; `bug-mask` hides one of the mistakes
-# above.
+# `minitransformer exercise causal-mask` and `padding-mask` belong to this lesson; `bug-mask` hides one of
+# the mistakes above.
 
 # %%
 lesson.finish()

@@ -319,10 +319,10 @@ def params_base(trial):
 #
 # And "nearly impossible" is a statement about a machine and a batch, not about the model. Does it fit into memory? A
 # weight takes 4 bytes, its gradient another 4, and Adam keeps two averages for each: 16 bytes, times 63 million is one
-# gigabyte. Any laptop has that. Is it slow? A step on a small batch takes a second or less, and 100,000 such steps are
-# done in a day or two. With the paper's batch, some 200 times as large, the same machine would be busy for months. The
-# authors had eight graphics cards, which were faster by a factor of some hundreds; they waited twelve hours. The
-# verdict above and the picture have the figures of your machine.
+# gigabyte. Any laptop has that. Is it slow? A step on a small batch takes a second or a few, and 100,000 such steps
+# take days. With the paper's batch, some 200 times as large, the same machine would be busy for months or years. The
+# authors had eight graphics cards, hundreds of times as fast; they waited twelve hours. The verdict above and the
+# picture have the figures of your machine.
 #
 # ## Questions to think about
 # 1. The lab doubles its vocabulary. By how much does the language model grow, by how much the classifier?

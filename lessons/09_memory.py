@@ -188,7 +188,7 @@ def online_softmax(trial):
 # read it before: look for `shrink`.
 
 # %%
-print(excerpt("cpu/attention.py", "            seen = max(0", "            if dropout"))
+print(excerpt("cpu/attention.py", "            if m[i] > shift[i]", "            used[i]"))
 print(excerpt("gpu/attention.cu", "            // all scores -inf", "            for (int c = 0; c < L::C; c += 4)"))
 
 # %% [markdown]

@@ -13,7 +13,7 @@
 # - why weights are packed in blocks;
 # - how many bits a trained model needs before it notices.
 #
-# **Time:** 30 minutes to read, a quarter of a minute to run. **Before you start:** lesson 8 (what limits a
+# **Time:** 30 minutes to read, under a minute to run. **Before you start:** lesson 8 (what limits a
 # program). Nothing is downloaded. Run it with `python lessons/15_four_bits.py`; add `--break
 # halves-exchanged` to see a check fail.
 
@@ -234,8 +234,8 @@ def bits_enough(trial):
 # %% [markdown]
 # Nearly as well. Each bit that is taken away doubles the step, and with it the errors. Down to five bits they
 # are too small to matter; at four one can measure them; at two the model is another one. Larger models
-# suffer less, since their sums are longer and their knowledge is spread wider; but that, a lesson of a
-# quarter of a minute cannot show.
+# suffer less, since their sums are longer and their knowledge is spread wider; but that, a lesson of
+# under a minute cannot show.
 #
 # **Fine print.** The bounds are derived in `lessons/evidence/four_bits.py`, the rounding of float16 included.
 # "By hand" keeps step and least value in float64, the engine in float16: hence the small difference between

@@ -55,7 +55,7 @@ lesson.show(figures.picture(sound, evidence.RATE, shown), "picture", caption)
 
 # %%
 formula = evidence.bands_by_formula()
-lesson.show(figures.bands(evidence.band_edges(), formula), "bands", "Triangles whose corners are even steps of pitch.")
+lesson.show(figures.bands(evidence.band_edges()), "bands", "Triangles whose corners are even steps of pitch.")
 apart = np.abs(formula - filters).max()
 print(f"the file and the formula differ by at most {apart:.0e}; the largest entry is {filters.max():.3f}")
 
@@ -156,8 +156,7 @@ lesson.show(figures.gazes(rows, 3.2), "gazes", caption)
 print("swapped, it writes:", "".join(rows["the halves swapped"][0]))
 
 # %% [markdown]
-# One can read the picture like a subtitle. (The full stops look at the silence that fills the window, far to the
-# right.)
+# One can read the picture like a subtitle. (Full stops are not spoken; they look elsewhere.)
 #
 # ## Third trial: attention follows time
 # **Claim.** The gaze follows time: the words of a recording are looked at in the order in which they are spoken, and

@@ -14,17 +14,17 @@ from kernels.cpu.few_rows import few_rows, is_few
 from kernels.cpu.gelu import gelu_slope, gelu_value
 from kernels.cpu.jit import contiguous, kernel
 from kernels.cpu.linear import (
-    ENOUGH,
     add_bias,
     add_rows,
     product,
     row_blocks,
+    rows_stay_together,
     strip,
     strips,
     times_transposed,
     weight_block,
     weight_blocks,
-)  # fmt: skip
+)
 from kernels.cpu.silu import gelu_tanh_slope, gelu_tanh_value
 from kernels.cpu.sums import joined
 
@@ -141,7 +141,7 @@ def feed_forward(x, w1, b1, w2, b2, activation):
     x (N, C); w1 (F, C); b1 (F); w2 (E, F); b2 (E) → y (N, E), pre (N, F), which backward needs"""
     x, w1, b1, w2, b2 = (contiguous(a) for a in (x, w1, b1, w2, b2))
     N, code = len(x), CODES[activation]
-    if N > ENOUGH:
+    if rows_stay_together(N, w1):
         y, pre = np.empty((N, len(w2)), x.dtype), np.empty((N, len(w1)), x.dtype)
         _feed_forward(y, pre, x, w1, b1, w2, b2, code)
     elif is_few(*x.shape) and is_few(N, len(w1)):

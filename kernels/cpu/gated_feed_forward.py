@@ -11,15 +11,15 @@ from kernels.cpu.blas import blas_kernel, gemm
 from kernels.cpu.gelu import gelu_slope, gelu_value
 from kernels.cpu.jit import contiguous, kernel
 from kernels.cpu.linear import (
-    ENOUGH,
     add_bias,
     add_rows,
     product,
     row_blocks,
+    rows_stay_together,
     times_transposed,
     weight_block,
     weight_blocks,
-)  # fmt: skip
+)
 from kernels.cpu.silu import silu_slope, silu_value
 from kernels.cpu.sums import joined
 
@@ -118,7 +118,7 @@ def gated_feed_forward(x, w_gate, b_gate, w_up, b_up, w_down, b_down, activation
     → y (N, E), gate (N, F), up (N, F), which backward needs"""
     x, w_gate, w_up, w_down = (contiguous(a) for a in (x, w_gate, w_up, w_down))
     b_gate, b_up, b_down = (np.empty(0, x.dtype) if b is None else contiguous(b) for b in (b_gate, b_up, b_down))
-    if len(x) <= ENOUGH:
+    if not rows_stay_together(len(x), w_gate):
         gate, up = product(x, w_gate, b_gate), product(x, w_up, b_up)
         hidden = np.empty_like(gate)
         _gate(hidden, gate, up, CODES[activation])

@@ -20,6 +20,7 @@ from kernels.cpu.sums import joined, row_tasks
 # a block of the result: large enough for BLAS, small enough for the cache and for the sum that is the bias's gradient
 ROWS, COLUMNS = SUMMED_ROWS, 1024
 ENOUGH = 3 * ROWS  # rows: beyond these there are four blocks, which keep the cores busy without cutting columns
+LIGHT = 2**15  # elements of a weight that every block may copy for itself
 LOW, NARROW = 64, 96  # rows and columns that a block keeps when it is cut for the sake of more blocks
 WEIGHT_ROWS = 128  # of dW, whose products are long sums
 STRIPS = 64  # blocks of columns for few rows, at most; and each has 8 tiles or more
@@ -73,6 +74,12 @@ def grid(rows, columns):
 def row_blocks(rows):
     """Into how many blocks rows are cut where a block has all columns."""
     return grid(rows, 1)[0]
+
+
+def rows_stay_together(rows, weight):
+    """Whether a feed-forward layer is cut into blocks of rows, each of which goes through all its products; else each
+    product is cut by itself. It takes enough rows, or weights so light that small blocks do no harm."""
+    return rows > ENOUGH or (weight.size <= LIGHT and rows >= 2 * LOW)
 
 
 @kernel

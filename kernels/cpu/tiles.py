@@ -26,7 +26,7 @@ from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-FEATURES = numba.config.CPU_FEATURES or binding.get_host_cpu_features().flatten()  # type: ignore[attr-defined]
+FEATURES = getattr(numba.config, "CPU_FEATURES", None) or binding.get_host_cpu_features().flatten()
 # AVX-512 has 32 registers of 16 floats; others 16 (x86) or 32 of 8 or 4. More accumulators than fit would be spilled.
 LANES, ROWS = (16, 8) if "+avx512f" in FEATURES else (8, 6)
 

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+import kernels
 from autograd import tape
 from minitransformer import LanguageModel
 from minitransformer.app.data import LanguageModelBatches
@@ -118,10 +119,10 @@ class Simulated(Alone):
 
 def on_ranks(size, work):
     """[work(rank) for each of so many simulated ranks]"""
-    meeting = Meeting(size)
+    meeting, backend = Meeting(size), kernels.current().name  # which every thread chooses for itself
 
     def run(number):
-        with meeting.turn:
+        with meeting.turn, kernels.use(backend):
             try:
                 return work(Simulated(number, size, meeting))
             except BaseException:

@@ -124,9 +124,10 @@ def predicted_bytes(T: int, D: int = 64) -> int:
     return 4 * (T * D * (3 + shares + (shares > 1)) + T)
 
 
-def room_for_tiles(T: int) -> int:
-    """Two tiles and a row a thread, if all threads hold theirs at the peak; and Python's own objects."""
-    return numba.get_num_threads() * 4 * (2 * BLOCK**2 + T) + PYTHON
+def room_for_tiles(T: int, D: int = 64) -> int:
+    """Two tiles, queries and dout transposed and two rows a thread, if all threads hold theirs at the peak; and
+    Python's own objects."""
+    return numba.get_num_threads() * 4 * (2 * BLOCK**2 + 2 * T * D + 2 * T) + PYTHON
 
 
 def ladder(tiled_attention: Callable, T: int = 4096, D: int = 64, rounds: int = 5) -> str:
@@ -204,12 +205,13 @@ def heads_apart() -> tuple[int, int, float]:
 
 
 def predicted_head(N: int) -> tuple[int, int]:
-    """Bytes of the buffer, of the partial sums of dx for its rows, and of the gradients; and how many more are allowed:
-    a few numbers for each row of the buffer and block of words, and for each position. V is a power of two here, so
-    that no block of words needs padding."""
+    """Bytes of the buffer, of its rows transposed, of the partial sums of dx for them, and of the gradients; and how
+    many more are allowed: a number for each row of the buffer and block of words, eight of double precision for each
+    row and task, one of those for each word's bias, and a few for each position. V is a power of two here, so that no
+    block of words needs padding."""
     rows = min(N, head.BUFFER_BYTES // (4 * V))
-    bytes_ = 4 * (rows * V + rows * head.PARTIALS * C + N * C + V * C + V)
-    return bytes_, 4 * rows * (C + 8 * head.PARTIALS) + 32 * N + PYTHON
+    bytes_ = 4 * (rows * V + rows * C + rows * head.PARTIALS * C + N * C + V * C + V)
+    return bytes_, 4 * rows * (V // head.BLOCK + 16 * head.PARTIALS) + 8 * V + 32 * N + PYTHON
 
 
 class HeadPeak(NamedTuple):

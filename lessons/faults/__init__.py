@@ -177,6 +177,7 @@ from lessons.faults.tokenizers import (
     spaces_trimmed,
     words_not_separated,
 )
+from lessons.faults.training_memory import masks_drawn_anew, nothing_recomputed, results_kept, tape_never_freed
 from lessons.faults.transfer import (
     base_forgotten,
     base_shared,

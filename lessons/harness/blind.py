@@ -28,6 +28,7 @@ class Hidden(NamedTuple):
     of: int
     name: str
     from_the_start: bool  # or only in the trials that name it
+    shared: dict[str, str]  # all controls of this lesson that stand in lessons.faults → what is broken
 
     @property
     def folder(self) -> Path:
@@ -49,15 +50,16 @@ class Hidden(NamedTuple):
             f"engine {self.number} of {self.of} is {self.name}; `{command}` says what is broken and which check sees it"
         )
 
-    def question(self, whats: dict[str, str], tried: list[dict[str, Any]], ended: bool) -> str:
-        """What was seen, and the choice.   whats: control → what is broken"""
+    def question(self, met: dict[str, str], tried: list[dict[str, Any]]) -> str:
+        """What was seen, and the choice.   met: control → what is broken, of the trials that the run came to"""
         checks, failed = (sum(record[what] for record in tried) for what in ("checks", "failed"))
+        seen = f"{failed} of {checks} checks failed" if checks else "the lesson did not come to a check"
         lines = [
             "",
-            f"engine {self.number} of {self.of}: {failed} of {checks} checks failed; figures are in {self.folder}",
+            f"engine {self.number} of {self.of}: {seen}; figures are in {self.folder}",
+            "Which of these is it?",
         ]
-        lines += ["Which of these is it?" if ended else "Which of these is it? (Or a control behind this point.)"]
-        choice = zip(string.ascii_lowercase, sorted(whats.values()), strict=False)
+        choice = zip(string.ascii_lowercase, sorted({**self.shared, **met}.values()), strict=False)
         lines += [f"  {letter})  {what}" for letter, what in choice]
         return "\n".join([*lines, f"The answer: python lessons/{self.lesson}.py --blind {self.number} --reveal"])
 
@@ -89,7 +91,10 @@ def choose(script: Path, number: int, name: str | None) -> Hidden:
         raise ValueError(f"--blind {number}: {script.stem} has the broken engines 1 to {len(names)}")
     number = names.index(name) + 1 if name is not None else number or random.randint(1, len(names))
     name = names[number - 1]
-    return Hidden(script.stem, number, len(names), name, controls[name])
+    from lessons import faults  # here, since faults need this package
+
+    shared = {n: (getattr(faults, n.replace("-", "_")).__doc__ or n).strip() for n, plain in controls.items() if plain}
+    return Hidden(script.stem, number, len(names), name, controls[name], shared)
 
 
 def asked_for(script: Path, number: int | None, name: str | None, reveal: bool) -> Hidden | None:

@@ -21,10 +21,9 @@ class Engine:
 
     def replace(self, owner: Any, name: str, change: Callable[[Any], Any]) -> None:
         """Sets `owner.name` to `change(what was there)`."""
-        original = getattr(owner, name)
-        own = name in vars(owner)
-        setattr(owner, name, change(original))
-        self._undo.callback(setattr, owner, name, original) if own else self._undo.callback(delattr, owner, name)
+        own, as_it_stands = name in vars(owner), vars(owner).get(name)  # a class method, say, before it is bound
+        setattr(owner, name, change(getattr(owner, name)))
+        self._undo.callback(setattr, owner, name, as_it_stands) if own else self._undo.callback(delattr, owner, name)
 
     def restore(self) -> None:
         self._undo.close()

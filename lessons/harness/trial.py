@@ -151,7 +151,7 @@ class Lesson:
             print(f"\nstopped: {self.name} is not finished", file=sys.stderr)
         elif self.hidden is not None:  # on a broken engine this is a symptom
             print(f"\nThe lesson breaks down here: {kind.__name__}: {error}")
-            print(self.hidden.question(self.controls, self.records, ended=False))
+            print(self.hidden.question(self.controls, self.records))
         else:
             sys.__excepthook__(kind, error, trace)
 
@@ -309,7 +309,7 @@ class Lesson:
     def finish(self) -> None:
         """Writes the record; ends the process with 1 when a claim failed or a broken engine went unnoticed."""
         if self.hidden is not None:
-            print(self.hidden.question(self.controls, self.records, ended=True))
+            print(self.hidden.question(self.controls, self.records))
             sys.exit(1 if any(record["failed"] for record in self.records) else 0)
         if self.broken is not None:
             if self.broken not in self.controls:

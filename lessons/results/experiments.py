@@ -144,7 +144,8 @@ MINILM_READ = Run(
 
 
 def _minilm(name: str, start: str, lr: str, epochs: int) -> dict[int, list[Run]]:
-    """All weights are trained. Rate and epochs were chosen on the validation texts, with 100 labels and seed 0."""
+    """All weights are trained. Rate and epochs are a first choice: only one rate was tried to its end, on the
+    validation texts, with 100 labels and seed 0."""
     common = (
         f"--valid {{runs}}/imdb/valid.tsv {start} --max-len {PIECES} --pooling mean --dropout 0.1 --batch 16 "
         f"--lr {lr} --epochs {epochs} --judge-once"

@@ -144,6 +144,7 @@ def test_the_tape_holds_the_inputs_only():
         x.grad = None
         return round(kept), round(peak)
 
+    held(recompute)  # kernels are loaded once, and that takes memory too
     stored, again = held(lambda part, y: part(y)), held(recompute)
     assert stored[0] == 100 and again[0] == 5
     assert again[1] < 5 + 20 + 5  # one part's results, and a few gradients

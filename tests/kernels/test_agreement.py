@@ -106,6 +106,20 @@ def test_rows_of_any_shape(N, C, seed):
         )
 
 
+@pytest.mark.parametrize("offset", [0, 45])
+@pytest.mark.parametrize("G", [1, 2])
+def test_attention_over_several_tiles(G, offset):
+    """Tiles below, on and right of the diagonal, and strips that begin in the middle of one."""
+    rng = np.random.default_rng(5)
+    q, k, v, dout = (rng.standard_normal((1, heads, 300, 9)) for heads in (2, G, G, 2))
+    options = (Mask(np.array([290]), True, offset), 0.3, Dropout(0.25, 7))
+    reference, fast = kernels.backend("numpy"), kernels.backend("numba")
+    expected, ours = (backend.attention(q, k, v, *options) for backend in (reference, fast))
+    assert_same("attention", "several tiles", ours, expected, np.dtype("float64"))
+    expected = reference.attention_backward(dout, q, k, v, *expected, *options)
+    assert_same("backward", "", fast.attention_backward(dout, q, k, v, *ours, *options), expected, np.dtype("float64"))
+
+
 NASTY = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-300, -1e-300, 88.0, -750.0, -40.0, 1.5]
 
 

@@ -38,7 +38,7 @@ CLAIMS = [
     "bpe-training", "bpe-fewest", "bytes-enough", "wordpiece-unknown",
     "tone-in-band", "sound-as-source", "gaze-follows-time",
     "slices-weighted", "one-order", "ring-or-tree", "tokens-a-rank",
-    "half-a-step", "bits-counted", "blocks-contain", "bits-enough",
+    "half-a-step", "bits-counted", "blocks-contain", "bits-enough", "step-memory", "recompute-same",
 ]  # fmt: skip
 # One control each is run by hand, for its exit code; make test does it with the quickest lesson.
 BROKEN_FOR_REAL = [SCRIPTS[2], *(pytest.param(script, marks=pytest.mark.slow) for script in SCRIPTS[:5])]

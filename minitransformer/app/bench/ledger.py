@@ -162,6 +162,7 @@ class Step(NamedTuple):
     measured: list[Moment]
     predicted_peak: int
     peak: int  # measured, with what kernels hold while they run
+    before: int  # measured, when the step begins: weights, the optimizer's state, kernels' buffers
 
 
 def examine(title: str, model: Model, loss: Callable[[], Tensor]) -> Step:
@@ -185,10 +186,11 @@ def examine(title: str, model: Model, loss: Callable[[], Tensor]) -> Step:
         ledger.backward(result)
         del result
         moments: list[Moment] = []
+        before = sum(there.values())
         tracemalloc.reset_peak()
         with _noting(lambda node, backward: moments.append(_now(node, backward, others))):
             step()
-        return Step(title, ledger.moments, moments, ledger.peak, tracemalloc.get_traced_memory()[1] - others)
+        return Step(title, ledger.moments, moments, ledger.peak, tracemalloc.get_traced_memory()[1] - others, before)
     finally:
         tracemalloc.stop()
 

@@ -182,6 +182,7 @@ def test_a_terminal_that_is_closed_costs_nothing(tmp_path):
     (tmp_path / "text.txt").write_text(TEXT)
     pid, terminal = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
         os.chdir(tmp_path)
         os.environ["MINITRANSFORMER_BACKEND"] = "numpy"
         os.execv(ENDLESS[0], [*ENDLESS, "--out", "run"])
