@@ -18,7 +18,7 @@ Arrays are NumPy's or CuPy's own: a subclass may give indexing or comparison a m
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -31,14 +31,14 @@ GATES = ("silu", "gelu")  # activations of a gated feed-forward layer
 QUANTISED = {"Q8_0": 34, "Q4_1": 20}  # kinds of quantised weights: bytes of a block
 WEIGHTS_OF_A_BLOCK = 32
 FLOATS = (np.dtype("float32"), np.dtype("float64"))
-CHOICES: dict[str, Iterable[str]] = {"name": ACTIVATIONS, "gate": GATES, "quantised": QUANTISED}
+CHOICES = {"name": ACTIVATIONS, "gate": GATES, "quantised": tuple(QUANTISED)}
 
 
 class KernelError(ValueError):
     """Arguments that a kernel cannot take: says what was given, what was expected, and where."""
 
 
-SCALARS = ("real", "rate", "int", "count", "name", "gate")  # kinds of which not every value is allowed
+SCALARS = ("real", "rate", "int", "count", *CHOICES)  # kinds of which not every value is allowed
 REMEMBERED_SHAPES = 1000  # combinations of shapes that are known to fit, for each kernel
 
 

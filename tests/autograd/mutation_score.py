@@ -91,6 +91,7 @@ EQUIVALENT = {
     ("cpu/attention._backward_tile", "line 11, stale value start: first"):
         "wrong only where several tiles meet; the comparison with the reference over several tiles finds it",
     ("cpu/linear._linear_backward", "line 8, missing second factor: j * C"): TWICE,
+    ("cpu/quantised_linear._backward", "line 7, missing second factor: i * N"): TWICE,
     ("cpu/feed_forward._feed_forward_backward", "line 4, stale value x: dy"): SAME_SHAPE,
     ("cpu/feed_forward._feed_forward_backward", "line 13, stale value db1: dw1"): SHARES,
     ("cpu/feed_forward._feed_forward_backward", "line 13, stale value db2: dw2"): SHARES,
@@ -282,6 +283,10 @@ def main(tier: str) -> int:
 
         layer_norm.TERMS = rms_norm.TERMS = 4  # rows of several blocks
         embedding.ROWS = 2  # ids that occur so often that their rows are summed in blocks
+
+        import kernels.cpu.quantised_linear as quantised
+
+        quantised.ROWS, quantised.TILE = 4, 2  # several blocks of dx, each from several tiles of W
 
         # a few rows a chunk, a word or two a block, several tasks; shifts move often
         chunked.BUFFER_BYTES, chunked.BLOCK, chunked.FEW, chunked.SLACK = 400, 2, 2, 0.1

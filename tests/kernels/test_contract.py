@@ -152,7 +152,12 @@ def test_a_subclass_is_refused_after_a_plain_array_of_its_shape(backend):
 @pytest.mark.parametrize("name, changed", [(k.name, changed) for k in CONTRACT.values() for changed in k.changed])
 def test_what_a_kernel_changes_must_not_be_read_only(backend, name, changed):
     options = {"real": 0.5, "flag": True, "count": 1}
-    given = {a.name: np.ones(3) if a.is_array else options[a.kind] for a in CONTRACT[name].arguments}
+    sizes = {"A": 6, "G": 2}  # as many heads of queries as of keys and of values; every other letter is 2 as well
+    given = {}
+    for argument in CONTRACT[name].arguments:
+        shape = tuple(sizes.get(letter, 2) for letter in argument.dims or "N")
+        dtype = "int64" if argument.kind == "int" else "float64"
+        given[argument.name] = np.ones(shape, dtype) if argument.is_array else options[argument.kind]
     getattr(backend, name)(*given.values())
     given[changed].flags.writeable = False
     with pytest.raises(KernelError, match=f"{changed} is read-only"):

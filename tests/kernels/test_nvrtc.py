@@ -10,6 +10,7 @@ from kernels import contract
 from kernels.cuda.source import FOLDER, kernels_in
 from kernels.emulator import device
 from kernels.gpu import attention
+from kernels.signature import QUANTISED
 
 needs_nvrtc = pytest.mark.skipif(occupancy.reason_against() is not None, reason=str(occupancy.reason_against()))
 
@@ -163,18 +164,22 @@ def test_the_budget_counts_registers_in_steps():
 
 
 def arguments(kernel, dtype, width):
-    """Arrays and options for any kernel, from its line in the contract: letter D has this size, all others 3."""
+    """Arrays and options for any kernel, from its line in the contract: letter D has this size; A heads are 3 each of
+    queries, keys and values; R and Q bytes are a block of quantised weights; all other letters are 3."""
+    sizes = {"D": width, "A": 9, "R": QUANTISED["Q8_0"], "Q": QUANTISED["Q8_0"]}
     made = {name: [] for name in kernel.names}
     for argument in kernel.arguments:
         values = made[argument.name.partition(".")[0]]
-        shape = tuple(width if letter == "D" else 3 for letter in argument.dims or "NC")
+        shape = tuple(sizes.get(letter, 3) for letter in argument.dims or "NC")
         if argument.kind == "int" and argument.dims is not None:
             values.append(np.zeros(shape, "int64"))
+        elif argument.kind == "bytes":
+            values.append(np.zeros(shape, "uint8"))
         elif argument.is_array:
             values.append(np.ones(() if argument.name == "dloss" else shape, dtype))
         else:
             options = {"real": 0.5, "rate": 0.1, "flag": True, "name": "gelu", "gate": "silu", "axes": (1,)}
-            values.append(options.get(argument.kind, 3))
+            values.append((options | {"quantised": "Q8_0"}).get(argument.kind, 3))
     return [kernel.records[name](*values) if name in kernel.records else values[0] for name, values in made.items()]
 
 

@@ -136,7 +136,8 @@ def test_matrices_of_two_kinds_and_of_none(backend, rng):
     plain.load_state_dict(model.state_dict())
     for one in (model, plain):
         one.eval()
-    sessions = [Session(one, ids(rng), max_new_tokens=4) for one in (model, plain)]
+    words = ids(rng)
+    sessions = [Session(one, words, max_new_tokens=4) for one in (model, plain)]
     for _ in range(3):
         ours, theirs = (session.next_logits() for session in sessions)
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4)
