@@ -80,6 +80,8 @@ def written_pages(target: Path) -> dict[str, str]:
     for picture in (ROOT / "lessons" / "results").glob("*.png"):
         (target / "results").mkdir(exist_ok=True)
         shutil.copy(picture, target / "results")
+    for picture in (ROOT / "docs").glob("*.png"):
+        shutil.copy(picture, target)
     return {path: without_sources(file.read_text(encoding="utf-8")) for path, file in made.items() if file.exists()}
 
 

@@ -12,8 +12,8 @@
 # - how layers can be computed a second time with the very same dropout masks, and what that saves and costs.
 #
 # **Time:** 20 minutes to read, half a minute to run (at the very first run up to two minutes). **Before you start:**
-# lesson 1 (the tape); lesson 9 is helpful. Run it with `python lessons/20_training_memory.py`; `--break
-# tape-never-freed` runs it on a *control*, an engine that was broken on purpose: there a check has to fail.
+# lesson 1 (the tape); lesson 9 is helpful. Run it with `python lessons/20_training_memory.py`;
+# `--break tape-never-freed` runs it on a *control*, an engine that was broken on purpose: there a check has to fail.
 
 # %% tags=["plumbing"]
 from lessons import faults

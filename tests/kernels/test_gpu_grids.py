@@ -39,7 +39,8 @@ def test_indices_beyond_32_bits():
 
 
 def test_a_local_that_was_never_written_shows(tmp_path):
-    """Locals are filled with a pattern: a sum that starts from whatever is there must not happen to start from 0."""
+    """A sum that starts from whatever is there must not happen to start from 0: it starts from NaN, or from a huge
+    number where only the compiler's own pattern is to be had (test_emulator.py asks for NaN where it is promised)."""
     path = tmp_path / "local.cu"
     path.write_text(
         '#include "common.cuh"\n'
@@ -49,4 +50,4 @@ def test_a_local_that_was_never_written_shows(tmp_path):
     )
     y = np.zeros(32)
     launch(str(path), "forgotten", (1,), (32,), (y, 8), "float64")
-    assert (np.abs(y) > 1e100).all()
+    assert not (np.abs(y) < 1e100).any()  # as NaN is not below either; 8 ones alone would give 2

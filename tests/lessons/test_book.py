@@ -74,9 +74,32 @@ def test_a_figure_between_outputs_stands_between_them():
     shown = [[2, "one\n"], [3, {"figure": "01_x.png", "caption": "A sky."}], [4, "two\n"], [5, "three\n"]]
     page = cells.page(source, {"claims": [], "output": shown})
     order = [
-        page.index(part) for part in ("output\n\none\n", "/figures/01_x.png", r"A sky\.", "output\n\ntwo\nthree\n")
+        page.index(part)
+        for part in ("sentences\n\none\n", "/figures/01_x.png", r"A sky\.", "sentences\n\ntwo\nthree\n")
     ]
     assert order == sorted(order)
+    assert "lesson.show" not in page, "drawing is no part of the argument"
+
+
+def test_a_prediction_is_not_answered_below_its_question():
+    source = '# %% [markdown]\n# Two things fit. **Predict** which wins.\n\n# %%\nx = 1\ncaption = "Both."\nprint(x)\n'
+    page = cells.page(source, {"claims": [], "output": [[7, "1\n"]]})
+    assert "Both." not in page and page.index("Show what happens") < page.index("\n1\n") < page.index("</details>")
+    page = cells.page(source.replace("**Predict** which wins.", "Here is one."), {"claims": [], "output": [[7, "1\n"]]})
+    assert "<details>" not in page
+
+
+def test_columns_stay_and_sentences_may_be_broken():
+    assert ":class: output sentences\n" in cells.printed_block("a long sentence of words, one after the other")
+    assert ":class: output\n" in cells.printed_block("name   value\na      1.5")
+
+
+def test_a_book_without_solutions(monkeypatch):
+    exercise_pages = load("exercise_pages")
+    monkeypatch.setattr(exercise_pages.power, "lines", lambda found: [("", "", "9", "2")])
+    with_them, without = exercise_pages.pages(()), exercise_pages.pages((), solutions=False)
+    assert with_them.keys() - without.keys() == {"exercises/solutions.md"}
+    assert not any("#solution-" in text or "\nsolutions\n" in text for text in without.values())
 
 
 def test_plumbing_is_folded_and_its_output_is_not():
@@ -84,7 +107,7 @@ def test_plumbing_is_folded_and_its_output_is_not():
     page = cells.page(source, {"claims": [], "output": [[3, "ready\n"]]})
     folded, rest = page.split("</details>")
     assert folded.startswith("<details><summary>Plumbing") and "import math" in folded and "x = 1" not in folded
-    assert "output\n\nready" in rest and "x = 1" in rest
+    assert "sentences\n\nready" in rest and "x = 1" in rest
 
 
 def test_quoted_text_is_not_markdown():
@@ -113,7 +136,7 @@ def test_a_failing_claim_stops_the_book(tmp_path, monkeypatch, capsys, changes):
     claims.write_json(claims.FOLDER / "01_sky.json", a_record() | about)
     (claims.FOLDER / "01_sky.png").write_bytes(b"picture")
     for slow in (pages.exercise_pages, pages.api_pages):  # they have tests of their own
-        monkeypatch.setattr(slow, "pages", dict)
+        monkeypatch.setattr(slow, "pages", lambda **_: {})
     assert pages.main(tmp_path / "source") == 0
     assert "[sky](#claim-sky)" in (tmp_path / "source" / "claims.md").read_text()
     assert "This tier has nothing of its own here." in (tmp_path / "source" / "kernels" / "softmax.md").read_text()

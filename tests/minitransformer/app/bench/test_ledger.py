@@ -50,7 +50,8 @@ def test_recomputation_saves_what_the_layers_keep():
     for again in (False, True):
         model, loss = language_model()
         steps.append(ledger.examine("", model.recompute(again), loss))
-    assert steps[1].peak < 0.75 * steps[0].peak
+    stored, again = (step.peak - step.before for step in steps)  # buffers of kernels may be left over from other tests
+    assert again < 0.5 * stored
 
 
 def test_the_picture(tmp_path):
