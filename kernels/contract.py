@@ -229,7 +229,7 @@ kernel("gated_feed_forward",
 # Quantised weights are rows of bytes, R in each (Q in w_down); C weights follow from R and the kind. They are float32
 # numbers once unpacked, and not trained: backward has no gradient for them.
 kernel("quantised_linear", "dequantise: weight (F, R) bytes; kind quantised", "w (F, C) of float32",
-       "2*F*C", "F*R*byte", "F*C", _blocks_are_whole)  # fmt: skip
+       "2*F*C", "F*R*byte", "4*F*C*byte", _blocks_are_whole)  # fmt: skip
 kernel("quantised_linear", "quantised_linear: x (N, C); weight (F, R) bytes; kind quantised", "y (N, F)",
        "2*N*C*F + 2*F*C", "N*C + F*R*byte", "N*F", _blocks_are_whole)  # fmt: skip
 kernel("quantised_linear", "quantised_linear_backward: dy (N, F); weight (F, R) bytes; kind quantised", "dx (N, C)",

@@ -19,6 +19,9 @@ from kernels.gpu.linear import VARIANTS as LINEAR
 from kernels.gpu.reduce import VARIANTS as REDUCE
 from kernels.reference.dropout import keep_factor
 from kernels.reference.philox import philox, threshold
+from kernels.reference.quantised_linear import dequantise
+from kernels.samples import quantised
+from kernels.signature import QUANTISED
 
 FAR = 2**31 + 2**20  # elements: a signed 32-bit index has overflowed
 FARTHER = 2**32 + 2**20  # an unsigned one too
@@ -231,7 +234,29 @@ def attention(n):
     same("dv", dv, p.T @ dout)
 
 
-PARTS = {"elementwise": elementwise, "adam": adam, "dropout": dropout, "attention": attention, "rows": rows}
+def quantised_linear(n):
+    """The last blocks of weights, the last rows of x, the last rows of weights."""
+    warps = THREADS // 32
+    for code, (kind, size) in enumerate(QUANTISED.items()):
+        weight, x = quantised(rng, kind, warps, 32), rng.random((warps, 32))
+        numbers, w, y = dequantise(weight, kind).astype(float), np.zeros((warps, 32)), np.zeros(warps)
+        many = n // 32 // warps * warps
+        far = lambda array, many: before(array, (many - warps) * (array.size // warps))  # noqa: E731
+        run("quantised_linear", "unpack", (far(w, many), far(weight, many), many, code), many // warps, 1)
+        same(f"unpack {kind}", w, numbers)
+        args = (far(y, many), far(x, many), weight, many, 1, 1, code)
+        run("quantised_linear", "dot_rows", args, many // warps, 1)
+        same(f"rows of x, {kind}", y, x @ numbers[0])
+        many = n // size // warps * warps  # n bytes
+        args = (far(y, many), x, far(weight, many), 1, many, 1, code)
+        run("quantised_linear", "dot_rows", args, many // warps, 1)
+        same(f"rows of weights, {kind}", y, numbers @ x[0])
+
+
+PARTS = {
+    "elementwise": elementwise, "adam": adam, "dropout": dropout, "attention": attention, "rows": rows,
+    "quantised_linear": quantised_linear,
+}  # fmt: skip
 
 
 def far_faults(folder: Path = source.FOLDER) -> str | None:

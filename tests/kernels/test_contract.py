@@ -210,6 +210,7 @@ def test_cost_of_a_gated_layer_counted_by_hand(biases):
 def test_cost_of_quantised_weights_counts_their_bytes():
     """A row of 64 weights is 68 bytes of Q8_0; to unpack a weight takes two operations at most."""
     x, dy, weight = np.zeros((3, 64), "f4"), np.zeros((3, 5), "f4"), np.zeros((5, 68), "u1")
+    assert CONTRACT["dequantise"].cost(weight, "Q8_0") == (2 * 5 * 64, 5 * 68, 4 * 5 * 64)  # float32 is written
     forward = CONTRACT["quantised_linear"].cost(x, weight, "Q8_0")
     assert forward == (2 * 3 * 64 * 5 + 2 * 5 * 64, 4 * x.size + 5 * 68, 4 * 3 * 5)
     backward = CONTRACT["quantised_linear_backward"].cost(dy, weight, "Q8_0")
