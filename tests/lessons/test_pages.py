@@ -166,7 +166,7 @@ def test_a_lesson_runs_as_a_notebook(name, tmp_path):
     nbformat.validate(book)
     nbclient.NotebookClient(book, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
-    images = [output for output in outputs if "image/png" in output.get("data", {})]
+    images = [output for output in outputs if {"image/png", "image/svg+xml"} & output.get("data", {}).keys()]
     shown = source.count("lesson.show(") + source.count("trial.show(")
     assert len(images) == shown > 0
     printed = "".join(output.get("text", "") for output in outputs)

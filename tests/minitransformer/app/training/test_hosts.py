@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import suppress
 
 import pytest
@@ -21,7 +22,7 @@ exec ip netns exec "{name}-$host" sh -c "$*"
 
 
 def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=LIMIT)
+    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=LIMIT).stdout
 
 
 def can_make_hosts():
@@ -40,6 +41,14 @@ pytestmark = [
 ]
 
 
+def wait_for_wire(host, end):
+    """Both ends were switched on; until the system has noticed, MPI finds nobody there."""
+    limit = time.monotonic() + LIMIT
+    while "state UP" not in ip("-n", host, "-o", "link", "show", "dev", end):
+        assert time.monotonic() < limit, f"{end} of {host} does not come up"
+        time.sleep(0.05)
+
+
 @pytest.fixture
 def hosts(tmp_path):
     """The names of two hosts and the file that starts programs there."""
@@ -56,6 +65,8 @@ def hosts(tmp_path):
             ip("-n", one, "addr", "add", f"{address}/24", "dev", f"{wire}{end}")
             ip("-n", one, "link", "set", "lo", "up")
             ip("-n", one, "link", "set", f"{wire}{end}", "up")
+        for one, end in zip(names, "ab", strict=True):
+            wait_for_wire(one, f"{wire}{end}")
         yield names[0], launcher, (names[1], f"{wire}b")
     finally:
         for one in names:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -138,7 +139,8 @@ def until(happened, process):
     limit = time.monotonic() + LIMIT
     while not happened():
         if time.monotonic() > limit or process.poll() is not None:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended by itself
+                os.killpg(process.pid, signal.SIGKILL)
             pytest.fail(f"waited in vain; {process.communicate()[1]}")
         time.sleep(0.01)
 
