@@ -182,9 +182,8 @@ class _Probe:
         compiled loops are free in it."""
         first = self._backward(position, weights)
         second = self._backward(position, weights)
-        if (first is None) != (second is None) or (
-            first is not None and not np.array_equal(first, second, equal_nan=True)
-        ):
+        same = first is second if first is None or second is None else np.array_equal(first, second, equal_nan=True)
+        if not same:
             raise GradcheckError(f"input {position}: backward gives other bits the second time")
         return first
 
