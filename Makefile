@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help lessons book figures test test-slow test-hostile test-oracles test-models test-browser check format \
+.PHONY: help install lessons book figures test test-slow test-hostile test-oracles test-models test-browser check format \
 	clean
 
 help:
+	@echo "make install       installs what is needed into .venv; every other target does so, too"
 	@echo "make lessons       runs every lesson and prints the verdicts"
 	@echo "make book          a site of lessons, exercises, kernels and reference, without network: build/book"
 	@echo "make figures       every figure of the lessons with its caption, for slides: build/figures.zip"
@@ -48,6 +49,8 @@ $(VENV)/.book: $(VENV)/.installed
 $(VENV)/.check: $(VENV)/.installed
 	@$(PIP) ruff mypy
 	@touch $@
+
+install: $(VENV)/.installed
 
 lessons: $(VENV)/.installed
 	@$(BIN)/minitransformer lessons

@@ -22,6 +22,8 @@ EXAMPLES: dict[str, Callable[[], tuple[Callable, tuple]]] = {
     "Transpose": lambda: (lambda x: x.transpose(1, 2, 0), (_leaf(2, 3, 4),)),
     "Expand": lambda: (lambda x: x.expand(4, 2, 3), (_leaf(2, 1),)),
     "Index": lambda: (lambda x: (x[1:, ::2], x[[0, 1, 1]], x[:, [2, 0]]), (_leaf(2, 3),)),
+    "Heads": lambda: (lambda x: (F.heads(x, 0, 1, 2), F.heads(x, 1, 3, 2)), (_leaf(2, 3, 6),)),
+    "RowsOfHeads": lambda: (F.joined_heads, (_leaf(2, 2, 3, 2),)),
     "Clone": lambda: (lambda x: x.clone() * x, (_leaf(2, 3),)),
     "Concatenate": lambda: (lambda a, b: F.concatenate([a, b, a], axis=1), (_leaf(2, 3), _leaf(2, 2))),
 }

@@ -29,14 +29,27 @@ from autograd.operators import (
     var,
     where,
 )  # fmt: skip
-from autograd.shapes import astype, concatenate, expand, index, one_axis, reshape, split, stack, swapaxes, transpose
+from autograd.shapes import (
+    Heads,
+    RowsOfHeads,
+    astype,
+    concatenate,
+    expand,
+    index,
+    one_axis,
+    reshape,
+    split,
+    stack,
+    swapaxes,
+    transpose,
+)  # fmt: skip
 from autograd.syntax import torch_words
 from autograd.tensor import Tensor
 
 __all__ = [
     "absolute", "add", "astype", "attention", "cat", "concatenate", "cross_entropy", "divide", "dropout", "embedding",
-    "exp", "expand", "feed_forward", "gated_feed_forward", "gelu", "index", "layer_norm", "linear",
-    "linear_cross_entropy", "log", "log_softmax", "matmul", "max", "mean", "mse_loss", "multiply", "power",
+    "exp", "expand", "feed_forward", "gated_feed_forward", "gelu", "heads", "index", "joined_heads", "layer_norm",
+    "linear", "linear_cross_entropy", "log", "log_softmax", "matmul", "max", "mean", "mse_loss", "multiply", "power",
     "quantised_gated_feed_forward", "quantised_linear", "relu",
     "reshape", "rms_norm", "rotary", "scaled_dot_product_attention", "sigmoid", "silu", "softmax", "split", "sqrt",
     "stack", "subtract", "sum", "swapaxes", "tanh", "transpose", "var", "where",
@@ -143,6 +156,16 @@ def attention(q, k, v, is_causal=False, key_lengths=None, dropout_p=0.0, *, scal
     seed = _fresh_seed() if seed is None and dropout_p > 0 else (seed or 0)
     mask, dropout = kernels.Mask(lengths, is_causal, query_offset), kernels.Dropout(dropout_p, seed)
     return Attention.apply(q, k, v, mask, scale, dropout)
+
+
+def heads(x, first, last, D):
+    """Columns first · D ... last · D of each row as heads of D columns.   x (B, T, A·D) → (B, last - first, T, D)"""
+    return Heads.apply(x, first, last, D)
+
+
+def joined_heads(x):
+    """The heads of each position side by side again.   x (B, H, T, D) → (B, T, H·D)"""
+    return RowsOfHeads.apply(x)
 
 
 def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):

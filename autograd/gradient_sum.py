@@ -18,6 +18,13 @@ class SliceGradient:
     def dtype(self) -> Any:
         return self.dy.dtype
 
+    @property
+    def axis(self) -> Any:
+        """That along which x[3], x[2:5] or x[..., 2:5] choose; None for other keys."""
+        if isinstance(self.key, tuple):
+            return -1 if len(self.key) == 2 and self.key[0] is Ellipsis and isinstance(self.key[1], slice) else None
+        return 0 if isinstance(self.key, int | slice) else None
+
 
 class GradientSum:
     """Arrays are added as they come (many uses must not mean many arrays), slices when all are there."""
@@ -42,12 +49,14 @@ class GradientSum:
 
 def joined(slices: list[SliceGradient], array: Any, xp: Any) -> Any:
     """The slices in one array, which lies in memory as the Tensor's own does: before an index there is often a
-    transposition, which is undone for free that way. Where every row is written once, no zeros are needed below."""
-    writes = np.zeros(array.shape[:1], dtype=int)  # how often each row is written, where keys choose whole rows
-    if all(isinstance(part.key, int | slice) for part in slices):
+    transposition, which is undone for free that way. Where every place is written once, no zeros are needed below."""
+    axes = {part.axis for part in slices}
+    each_once = len(axes) == 1 and None not in axes
+    if each_once:
+        writes = np.zeros(array.shape[axes.pop()], dtype=int)  # how often each place along that axis is written
         for part in slices:
-            writes[part.key] += 1
-    each_once = bool((writes == 1).all())
+            writes[part.key[1] if isinstance(part.key, tuple) else part.key] += 1
+        each_once = bool((writes == 1).all())
     total = xp.empty_like(array) if each_once else xp.zeros_like(array)
     for part in slices:
         if each_once:

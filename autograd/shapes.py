@@ -67,6 +67,34 @@ class Index(Rule):
         return self.kernels.embedding_backward(dy.reshape(-1, 1), numbers, size).reshape(self.shape)
 
 
+class Heads(Rule):
+    """Some columns of each row as heads: (B, T, A·D) → (B, H, T, D), those from the first head on.
+    dy ↦ dy in these columns"""
+
+    def forward(self, x, first, last, D):
+        self.shape, self.key = x.shape, (Ellipsis, slice(first * D, last * D))
+        return x[self.key].reshape(*x.shape[:2], last - first, D).transpose(0, 2, 1, 3)
+
+    def backward(self, dy):
+        return SliceGradient(self.key, rows_of_heads(dy), self.shape)
+
+
+class RowsOfHeads(Rule):
+    """Heads side by side: (B, H, T, D) → (B, T, H·D).   dy ↦ dy as heads"""
+
+    def forward(self, x):
+        self.shape = x.shape
+        return rows_of_heads(x)
+
+    def backward(self, dy):
+        B, H, T, D = self.shape
+        return dy.reshape(B, T, H, D).transpose(0, 2, 1, 3)
+
+
+def rows_of_heads(x):
+    return x.transpose(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1)
+
+
 class Concatenate(Rule):
     """Arrays laid end to end along an axis.   dy ↦ the piece of dy that came from each"""
 

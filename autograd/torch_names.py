@@ -20,11 +20,10 @@ INSTEAD = {
     "cpu": 'x.to("numba") or x.to("numpy")',
     "cuda": 'x.to("cupy")',
     "double": 'x.astype("float64")',
-    "einsum": "a @ b and x.permute(...)",
     "float": 'x.astype("float32")',
     "gather": "x[rows, columns] with two arrays of integers",
     "half": 'x.astype("float32"); there is no half precision',
-    "index_select": "x[ids]",
+    "index_select": "x[ids] for axis 0, x[:, ids] for axis 1",
     "is_cuda": 'x.device == "cupy"',
     "long": 'x.numpy().astype("int64"); integers need no Tensor',
     "mm": "a @ b",
@@ -38,7 +37,7 @@ INSTEAD = {
     "scatter": "autograd.functional.where, or x[ids] whose gradient is a scatter",
     "split": "autograd.functional.split(x, sections, axis)",
     "t": "x.T",
-    "topk": "numpy.argsort(x.numpy()), which gives ids for x[ids]",
+    "topk": "ids = numpy.argsort(-x.numpy(), axis=-1)[..., :k]; a matrix: x[numpy.arange(len(x))[:, None], ids]",
     "type": "x.dtype, or x.astype(...)",
 }
 

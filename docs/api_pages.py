@@ -86,8 +86,11 @@ PARTS = [
     Part("models", "minitransformer", "The models, and what they are made from.",
          lambda: _listed(minitransformer) | _models(), examples.MODELS | examples.METHODS),
     Part("module", "minitransformer.module", "What all layers and models have in common.", _module, examples.MODULE),
-    Part("layers", "minitransformer.layers", "The parts of a transformer.",
-         lambda: _own(minitransformer.layers), examples.LAYERS),
+    Part("layers", "minitransformer.layers",
+         "The parts of a transformer: classes first, then helpers. A `Config` ([minitransformer](models.md)) holds the "
+         "sizes of a model; an `Init` ([minitransformer.module](module.md)) makes its first weights from a seed.",
+         lambda: dict(sorted(_own(minitransformer.layers).items(), key=lambda named: not inspect.isclass(named[1]))),
+         examples.LAYERS),
     Part("optim", "minitransformer.optim", "Optimizers, clipping and schedules of the learning rate.",
          lambda: _own(minitransformer.optim), examples.OPTIM),
     Part("decoding", "minitransformer.decoding", "From a model to text.",

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,8 +11,11 @@ FULL = 85  # a line of prose that is longer was broken only because it was full
 PLUMBING = "Plumbing: imports and helpers, which need not be read"
 EXPERIMENT = "The experiment as code"
 ANSWER = "Show what happens"
-ASKS = "predict", "guess", "do you expect", "would you expect", "before you run", "before you look", "decide, then"
-QUESTION = re.compile(rf"\b({'|'.join((*ASKS, 'what will happen'))})", re.IGNORECASE)
+ASKS = (
+    "predict", "guess", "do you expect", "would you expect", "what will", "compute it", "decide, then",
+    "before you run", "before you look", "before you go on", "before you read the",
+)  # fmt: skip
+QUESTION = re.compile(rf"\b({'|'.join(ASKS)})", re.IGNORECASE)
 
 
 class Cell(NamedTuple):
@@ -39,13 +43,13 @@ def split(source: str) -> list[Cell]:
     return cells
 
 
-def page(source: str, record: dict[str, Any]) -> str:
-    """The Markdown of a lesson's page. `record` is what the lesson wrote about its run."""
+def page(source: str, record: dict[str, Any], prose: Callable[[str], str] = str) -> str:
+    """The Markdown of a lesson's page. `record` is what the lesson wrote about its run; `prose` may add links."""
     parts = []
     asked = False
     for cell in split(source):
         if cell.markdown:
-            parts.append(cell.text)
+            parts.append(prose(cell.text))
             asked = asks(cell.text)
             continue
         parts += _code(cell)
@@ -61,8 +65,11 @@ def page(source: str, record: dict[str, Any]) -> str:
 
 
 def asks(prose: str) -> bool:
-    """Whether the last paragraph before a cell asks the reader for a prediction."""
-    return QUESTION.search(prose.rstrip().rpartition("\n\n")[2]) is not None
+    """Whether the last paragraph before a cell asks the reader for a prediction, or ends with a question: unless what
+    follows is to be looked at."""
+    last = " ".join(prose.rstrip().rpartition("\n\n")[2].split())
+    question = re.search(r"\?\**$", last) is not None and "look at" not in last.lower()
+    return question or QUESTION.search(last) is not None
 
 
 def _code(cell: Cell) -> list[str]:

@@ -46,16 +46,20 @@ def front_page(pages: Sequence[str], found: Sequence[power.Power]) -> str:
     )
     unmeasured = [one.name for one in catalogue.ours() if one.name not in {power.name for power in found}]
     note = f"\nNot measured on this machine (no compiler): {', '.join(unmeasured)}.\n" if unmeasured else ""
+    judged = (
+        f" Before this book was built, {rejected} wrong answers had been rejected, and {accepted} right ones (two for"
+        " each exercise, that differ in method) had been accepted."
+    ) * bool(found)
     return f"""# Exercises
 
-Reading is not doing. Each exercise is one function: `minitransformer exercise start NAME` writes a file with the task
-and a body to fill in, `minitransformer exercise check NAME` judges it. The judge does not say "wrong" but what is
-wrong: the smallest input that fails, what was expected, what came, and the likely mistake. There are three hints and a
-solution.
+Reading is not doing. Each exercise is one function, or a small model: `minitransformer exercise start NAME` writes a
+file with the task and a body to fill in, `minitransformer exercise check NAME` judges it. The judge does not say
+"wrong" but what is wrong: the smallest input that fails, what was expected, what came, and the likely mistake. There
+are three hints and a solution.
 
 ```{{list-table}} All exercises, in the order of the lessons
 :header-rows: 1
-:class: exercises
+:class: exercises cards
 
 * - exercise
   - NAME
@@ -66,8 +70,7 @@ solution.
 ```
 
 Who judges the judge? Every exercise comes with wrong answers: typical mistakes, constants, special cases that pass the
-example, copies of the engine's own function. This book was printed after {rejected} wrong answers had been rejected,
-and {accepted} right ones (two for each exercise, that differ in method) had been accepted.
+example, copies of the engine's own function.{judged}
 {note}
 ```{{toctree}}
 :maxdepth: 1

@@ -1,4 +1,5 @@
-"""All figures of the lessons on one page with their captions, and as a pack for slides.
+"""All figures of the lessons on one page with their captions, and as a pack for slides: as pixels (PNG) and as lines
+and letters (SVG), which stay sharp at any size.
 
 python docs/figure_pages.py TARGET.zip      the pack, from the figures and records of the last run of the lessons
 """
@@ -23,7 +24,9 @@ def figures(record: dict[str, Any]) -> dict[str, str]:
 
 def page(records: list[dict[str, Any]]) -> str:
     parts = ["# All figures"]
-    parts.append('<p class="downloads"><a href="figures.zip" download>Download all, with their captions</a></p>')
+    parts.append(
+        '<p class="downloads"><a href="figures.zip" download>Download all as PNG and SVG, with their captions</a></p>'
+    )
     for record in filter(figures, records):
         parts.append(f"## {int(record['lesson'][:2])}. {plain(record['title'])}")
         for file, caption in figures(record).items():
@@ -43,6 +46,9 @@ def pack(records: list[dict[str, Any]], target: Path) -> int:
         archive.writestr("figures/CAPTIONS.txt", "\n".join(lines))
         for _, file, _ in listed:
             archive.write(claims.FOLDER / file, f"figures/{file}")
+            drawing = (claims.FOLDER / file).with_suffix(".svg")
+            if drawing.name != file and drawing.exists():
+                archive.write(drawing, f"figures/{drawing.name}")
     return len(listed)
 
 

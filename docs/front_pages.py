@@ -9,7 +9,7 @@ from lessons.harness import claims
 
 LESSONS = Path(__file__).parents[1] / "lessons"
 
-# Pictures of the front page: file of the figures, what it shows, the lesson it comes from
+# Pictures of the front page, the first three that were drawn: file, what it shows, the lesson it comes from
 PICTURES = (
     ("02_sentence.png", "Which word looks at which: attention weights of a sentence", "02_attention"),
     ("03_jacobians.png", "What each output depends on: nothing above the diagonal, to the last bit", "03_square_mask"),
@@ -23,7 +23,9 @@ PATHS = (
      ((2, 3), (11,))),
     ("Six evenings", "all of the first transformer, from the derivative to a translator",
      ((1,), (2,), (3, 4), (6, 7), (11,), (13,))),
-    ("All of it, an evening each", "how it is made fast, what BERT adds, what has changed since 2017, and real models",
+    ("Eleven evenings", "how it is made fast, too: kernels, memory and threads, on a laptop",
+     tuple((n,) for n in (1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 13))),
+    ("All of it, an evening each", "what BERT adds, what has changed since 2017, real models, and many machines",
      tuple((int(script.name[:2]),) for script in sorted(LESSONS.glob("[0-9][0-9]_*.py")))),
 )  # fmt: skip
 
@@ -36,27 +38,27 @@ hide-toc: true
 ---
 # How transformers really work
 
-Transformers are explained in many places, and often loosely. Here every statement is put on trial against an engine
-whose every line is open: a reference in plain NumPy, the same kernels by hand in Numba and CUDA, an autograd of one
-sitting, and the models of two university labs.
+Transformers are explained in many places, and often loosely. Here every statement is tested on an engine that you can
+read line by line: a reference in plain NumPy, the same kernels by hand in Numba and CUDA, an autograd for one evening
+of reading, and the models of two university lab courses.
 
 Each lesson lets you meet a thing first, on an example small enough to check by hand. Then it states a claim, says what
 would refute it, makes the experiment and computes the verdict. And it repeats the trial on engines that were broken on
-purpose, to show that its checks can fail. This book was printed after {len(tried)} claims had been tried and {caught}
+purpose, to show that its checks can fail. This book was built after {len(tried)} claims had been tried and {caught}
 of {of} broken engines had been caught.
 
 {gallery(figures)}
 
 ## Where to begin
 
-Python and school mathematics are enough; what a lesson needs beyond that, it says on top. A lesson is an evening: half
-an hour to read, a minute to run, and an exercise.
+You should know Python, matrices and derivatives; what a lesson needs beyond that, it says at the top, and the
+[glossary](glossary.md) explains the words. A lesson takes half an hour to read, a minute to run, and has exercises.
 
 {paths(scripts)}
 
 Then look around: the [exercises](exercises/index.md) have a judge that tells you *what* is wrong. The
-[kernels](kernels/index.md) stand side by side on three tiers. [Results](results/index.md) shows the same engine on real
-text. If you know PyTorch, [this page](from_pytorch.md) tells what is called how. If you teach, [here is a
+[kernels](kernels/index.md) are shown side by side on three tiers. [Results](results/index.md) shows the same engine on
+real text. If you know PyTorch, [this page](from_pytorch.md) lists its names and ours. If you teach, [here is a
 course](teaching.md). [Installation](installation.md) takes two commands.
 
 ## What people say, and what came out
@@ -82,9 +84,8 @@ what was seen.
 
 installation
 from_pytorch
+glossary
 teaching
-answers
-ranks
 ```
 
 ```{{toctree}}
@@ -108,19 +109,23 @@ exercises/index
 claims
 results/index
 figures
+reading
 kernels/index
 api/index
+ranks
+promises
+answers
 changelog
 ```
 """
 
 
 def gallery(figures: Path) -> str:
-    """Three pictures, each a link to its lesson; those that are not there are left out."""
+    """Three pictures, each a link to its lesson."""
+    drawn = [picture for picture in PICTURES if (figures / picture[0]).exists()]
     shown = [
         f":::{{figure}} /figures/{file}\n:alt: {text}\n:target: lessons/{lesson}.html\n\n{plain(text)}\n:::"
-        for file, text, lesson in PICTURES
-        if (figures / file).exists()
+        for file, text, lesson in drawn[:3]
     ]
     return "::::{container} gallery\n" + "\n\n".join(shown) + "\n::::" if shown else ""
 

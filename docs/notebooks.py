@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import reading
 from cells import split
 
 GITHUB = ""  # owner/name, on the day the project has an address there: then each lesson gets a Colab badge
@@ -12,9 +13,11 @@ BADGE = "https://colab.research.google.com/assets/colab-badge.svg"
 def notebook(source: str, name: str) -> dict[str, Any]:
     """The notebook of lesson `name`, such as 02_attention. Its first cell says what it needs, and names it: the engine
     asks a lesson for its file, and a notebook has none."""
-    made = [_markdown(0, ABOUT.format(name=name)), _code(1, f'{_install()}__file__ = "{name}.py"', hidden=True)]
+    made = [_markdown(0, ABOUT.format(name=name)), _code(1, f'{_install()}__file__ = "{name}.py"', hidden="plumbing")]
     for number, cell in enumerate(split(source), start=2):
-        made.append(_markdown(number, cell.text) if cell.markdown else _code(number, cell.text, cell.plumbing))
+        trial = "@lesson.trial(" in cell.text  # long, and may be skipped: the prose before it says what it does
+        hidden = "plumbing" if cell.plumbing else "trial" if trial else ""
+        made.append(_markdown(number, reading.linked(cell.text)) if cell.markdown else _code(number, cell.text, hidden))
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}, "title": name}
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": made}
@@ -38,8 +41,9 @@ def _markdown(number: int, text: str) -> dict[str, Any]:
     return {"cell_type": "markdown", "id": f"cell-{number}", "metadata": {}, "source": text}
 
 
-def _code(number: int, text: str, hidden: bool) -> dict[str, Any]:
-    metadata = {"tags": ["plumbing"], "jupyter": {"source_hidden": True}} if hidden else {}
+def _code(number: int, text: str, hidden: str) -> dict[str, Any]:
+    """`hidden` is the tag of a cell that Jupyter folds, or nothing."""
+    metadata = {"tags": [hidden], "jupyter": {"source_hidden": True}} if hidden else {}
     kind: dict[str, Any] = {"cell_type": "code", "id": f"cell-{number}", "metadata": metadata}
     return kind | {"execution_count": None, "outputs": [], "source": text}
 
@@ -53,4 +57,5 @@ def links(name: str) -> str:
     colab = f"https://colab.research.google.com/github/{GITHUB}/blob/gh-pages/notebooks/{name}.ipynb"
     badge = f' <a href="{colab}"><img alt="Open in Colab" src="{BADGE}"></a>' if GITHUB else ""
     download = f'<a href="../notebooks/{name}.ipynb" download>Download as notebook</a>'
-    return f'<p class="downloads">{download} · or run it: <code>python lessons/{name}.py</code>{badge}</p>'
+    words = '<a href="../glossary.html">glossary</a>'
+    return f'<p class="downloads">{download} · or run it: <code>python lessons/{name}.py</code> · {words}{badge}</p>'

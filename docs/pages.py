@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+import answer_pages
 import api_pages
 import exercise_pages
 import figure_pages
 import front_pages
 import kernel_pages
 import notebooks
+import reading
 import torch_page
+import words
 from cells import page
 
 from lessons.harness import claims
@@ -54,7 +57,11 @@ def main(target: Path, solutions: bool = True) -> int:
         made[f"extra/notebooks/{script.stem}.ipynb"] = notebooks.as_json(source, script.stem)
     made |= kernel_pages.pages(ROOT, {script.stem: claims.title(script) for script in scripts})
     made |= exercise_pages.pages(solutions=solutions) | api_pages.pages() | {"from_pytorch.md": torch_page.page()}
+    made |= {"reading.md": reading.page(scripts)}
     made |= {"figures.md": figure_pages.page([records[script.stem] for script in scripts])} | written_pages(target)
+    if "answers.md" in made:
+        made["answers.md"] = answer_pages.page(made["answers.md"], scripts)
+    made = made if solutions else answer_pages.without(made)
     for path, text in made.items():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         (target / path).write_text(text, encoding="utf-8")
@@ -66,15 +73,19 @@ def main(target: Path, solutions: bool = True) -> int:
 
 def lesson_page(source: str, name: str, record: dict[str, Any]) -> str:
     """The lesson with its notebook below the title and its kernels at the end."""
-    title, _, body = exercise_pages.linked(page(source, record)).partition("\n")
+    glossary = words.Linker()
+    text = page(source, record, prose=lambda prose: glossary(reading.linked(prose)))
+    title, _, body = exercise_pages.linked(text).partition("\n")
     if record.get("left_out"):
-        body = f"*Not run for this book: {record['left_out']}. `minitransformer lessons {name[:2]}` runs it.*\n\n{body}"
+        why = f" ({record['left_out']})" if "needs time" not in record["left_out"] else ""
+        note = f"This copy of the book was built without running this lesson{why}, so its results are missing."
+        body = f"*{note} `minitransformer lessons {name[:2]}` runs it.*\n\n{body}"
     return "\n\n".join([title, notebooks.links(name), body.strip("\n"), kernel_pages.for_lesson(name, ROOT)])
 
 
 def written_pages(target: Path) -> dict[str, str]:
     """Pages that lie in the project as they are; links to sources of the project become their names."""
-    names = ("installation", "teaching", "answers", "ranks")
+    names = ("installation", "teaching", "answers", "ranks", "glossary", "promises")
     made = {f"{name}.md": (ROOT / "docs" / f"{name}.md") for name in names}
     made |= {"changelog.md": ROOT / "CHANGELOG.md", "results/index.md": ROOT / "lessons" / "results" / "README.md"}
     for picture in (ROOT / "lessons" / "results").glob("*.png"):
@@ -82,7 +93,8 @@ def written_pages(target: Path) -> dict[str, str]:
         shutil.copy(picture, target / "results")
     for picture in (ROOT / "docs").glob("*.png"):
         shutil.copy(picture, target)
-    return {path: without_sources(file.read_text(encoding="utf-8")) for path, file in made.items() if file.exists()}
+    texts = {path: without_sources(file.read_text(encoding="utf-8")) for path, file in made.items() if file.exists()}
+    return texts | {path: words.page(text) for path, text in texts.items() if path == "glossary.md"}
 
 
 IN_THE_BOOK = {  # where a file of the project is a page

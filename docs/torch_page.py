@@ -7,10 +7,21 @@ from autograd.torch_names import INSTEAD, TorchNames
 from minitransformer import layers, optim
 from minitransformer.module import Module
 
+# What is written alike and gives something else, without an error or with one: there, here
+SAME_NAME = (
+    ("`F.split(x, 2, 1)`", "pieces of size 2", "2 pieces, as in NumPy; `[2, 2]` gives sizes in both"),
+    ("`x.var()`, `x.std()`", "divided by n - 1", "divided by n, as in NumPy; `correction=1` for n - 1"),
+    ("`x.max(1)`, `x.min(1)`", "values and their places", "values only; `x.argmax(1)` gives the places of the largest"),
+    ("`F.cross_entropy(x, y)`", "classes on axis 1; -100 is ignored", "classes on the last axis; nothing is ignored"),
+    ("third argument of `F.cross_entropy`", "weights of classes", "`ignore_index`; there are no weights of classes"),
+    ("`F.layer_norm`, `F.rms_norm`", "`(x, shape, weight, ...)`", "`(x, weight, ...)`: always along the last axis"),
+    ("`F.embedding`", "`(ids, weight)`", "`(weight, ids)`"),
+)
+
 # PyTorch's line, ours, what to know; a test runs nothing of the left column, but evaluates every name on the right
 SIDE_BY_SIDE = (
     ("`import torch`", "`import autograd`", ""),
-    ("`import torch.nn.functional as F`", "`import autograd.functional as F`", "names and order of arguments as there"),
+    ("`import torch.nn.functional as F`", "`import autograd.functional as F`", "names as there; arguments too, but for the first table"),
     ("`torch.tensor(a, requires_grad=True)`", "`autograd.Tensor(a, requires_grad=True)`", "copies, as there"),
     ("`torch.zeros`, `ones`, `randn`", "`autograd.zeros`, `ones`, `randn`", ""),
     ("`torch.manual_seed(0)`", "`autograd.manual_seed(0)`", "dropout and randn; a model takes `seed=0` itself"),
@@ -19,6 +30,7 @@ SIDE_BY_SIDE = (
     ("`torch.autograd.gradcheck`", "`autograd.gradcheck`", "tolerance 1e-7; names the worst entry and what is likely wrong"),
     ("`dim=`, `keepdim=`", "`axis=`, `keepdims=`", "both spellings work"),
     ("`x.transpose(1, 2)`", "`x.transpose(1, 2)`", "two axes are swapped, as there; all axes: a new order, as in NumPy"),
+    ("`torch.einsum`", "`a @ b`, `x.permute(...)`", "products and new orders of axes say the same"),
     ("`x.to(\"cuda\")`, `.cpu()`", "`kernels.use(\"cupy\")`, `x.to(\"numpy\")`", "a backend instead of a device; numba is the default"),
     ("`torch.nn.Module`", "`minitransformer.module.Module`", "no `super().__init__()` needed"),
     ("`torch.nn.Linear`, `LayerNorm`, ...", "`minitransformer.layers`", "weights have PyTorch's names and shapes"),
@@ -51,20 +63,38 @@ def page() -> str:
     )  # fmt: skip
     rows = "\n".join(f"* - {theirs}\n  - {ours}\n  - {note}" for theirs, ours, note in SIDE_BY_SIDE)
     instead = "\n".join(f"* - `x.{name}`\n  - {_spelled(ours)}" for name, ours in sorted(INSTEAD.items()))
+    same = "\n".join(f"* - {name}\n  - {there}\n  - {here}" for name, there, here in SAME_NAME)
     missing = "\n".join(f"* - {what}\n  - {why}" for what, why in MISSING)
     return f"""# From PyTorch
 
-If you know PyTorch, you can read and write this engine at once: names, argument orders, shapes of weights and results
-are PyTorch's wherever there was no reason against it, and tests compare the numbers. This page is for the rest.
+If you know PyTorch, you can read and write this engine at once: most names, argument orders, shapes of weights and
+results are PyTorch's, and tests compare the numbers. This page is for the rest.
 
-```{{list-table}} What is called how
+## The same name, another result
+
+Look at these first: most of them raise no error.
+
+```{{list-table}} Written alike, computed otherwise
+:header-rows: 1
+:class: cards
+:widths: 30 30 40
+
+* - you write
+  - in PyTorch
+  - here
+{same}
+```
+
+## Names in PyTorch and here
+
+```{{list-table}} Line by line
 :header-rows: 1
 :class: cards torch
 :widths: 34 34 32
 
 * - in PyTorch
   - here
-  - to know
+  - note
 {rows}
 ```
 

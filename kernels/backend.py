@@ -8,7 +8,7 @@ whose kernels it runs: the emulator runs those of gpu/). Nothing is imported bef
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
@@ -50,9 +50,16 @@ class Backend:
             raise AttributeError(f"no kernel is called {name!r}; kernels/contract.py lists them all")
         home = getattr(self.folder, "KERNELS", self.folder.__name__)
         module = importlib.import_module(f"{home}.{spec.file}")
-        kernel = _checked(self, spec, getattr(module, name))
+        kernel = _checked(self, spec, getattr(module, name), getattr(module, f"{name}_each", None))
         setattr(self, name, kernel)
         return kernel
+
+    def each(self, name: str, calls: Sequence[tuple], *options: Any) -> list[Any]:
+        """[kernel(*arrays, *options) for arrays in calls], where no call needs what another writes. A tier may run them
+        as one, which spares small arrays the cost of a call (its function `name_each`); the bits are the same."""
+        kernel = getattr(self, name)
+        together = getattr(kernel, "each", None)
+        return together(calls, options) if together else [kernel(*arrays, *options) for arrays in calls]
 
     def owns(self, array: object) -> bool:
         return isinstance(array, self.xp.ndarray)
@@ -68,11 +75,10 @@ class Backend:
         return self.folder.to_numpy(array)
 
 
-def _checked(owner: Backend, spec: Kernel, implementation):
-    run = finished_before_forks(implementation)
+def _checked(owner: Backend, spec: Kernel, implementation: Callable, of_each: Callable | None) -> Any:
     not_foreign = {owner.xp.ndarray, type(None), bool, int, float, str, tuple}
 
-    def kernel(*args):
+    def check(args):
         values = spec.one_by_one(args)
         for value in values:
             if type(value) in not_foreign:
@@ -81,17 +87,37 @@ def _checked(owner: Backend, spec: Kernel, implementation):
             if other is not None and not owner.owns(value):
                 raise BackendError(mixing(owner.name, other))
         spec.check_values(values)
-        try:
-            return run(*args)
-        except MemoryError as error:  # CuPy's error for a full GPU is one of these
-            reason = (str(error).strip().splitlines() or ["no details"])[0]
-            raise BackendError(
-                f"{spec.name} on backend {owner.name!r} ran out of memory ({reason}); "
-                "use a smaller batch or shorter sequences, or free what is no longer needed"
-            ) from error
+
+    def run(function):
+        """That function, with an error of ours where memory ends; no fork comes while it runs in another thread."""
+        function = finished_before_forks(function)
+
+        def call(*args):
+            try:
+                return function(*args)
+            except MemoryError as error:  # CuPy's error for a full GPU is one of these
+                reason = (str(error).strip().splitlines() or ["no details"])[0]
+                raise BackendError(
+                    f"{spec.name} on backend {owner.name!r} ran out of memory ({reason}); "
+                    "use a smaller batch or shorter sequences, or free what is no longer needed"
+                ) from error
+
+        return call
+
+    one, all_of_them = run(implementation), run(of_each)
+
+    def kernel(*args):
+        check(args)
+        return one(*args)
+
+    def each(calls, options):
+        for arrays in calls:
+            check((*arrays, *options))
+        return all_of_them(calls, *options)
 
     kernel.__name__ = spec.name
     kernel.__doc__ = implementation.__doc__
+    kernel.each = each if of_each else None  # type: ignore[attr-defined]
     return kernel
 
 

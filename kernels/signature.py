@@ -38,7 +38,14 @@ class KernelError(ValueError):
     """Arguments that a kernel cannot take: says what was given, what was expected, and where."""
 
 
-SCALARS = ("real", "rate", "int", "count", *CHOICES)  # kinds of which not every value is allowed
+# Kinds of which not every value is allowed, and the values that need no further look.
+SCALARS: dict[str, Callable[[Any], bool]] = {
+    "real": lambda value: type(value) is float and value == value,
+    "rate": lambda value: type(value) is float and 0.0 <= value < 1.0,
+    "int": lambda value: type(value) is int,
+    "count": lambda value: type(value) is int and value >= 0,
+    **dict.fromkeys(CHOICES, lambda value: False),
+}
 REMEMBERED_SHAPES = 1000  # combinations of shapes that are known to fit, for each kernel
 
 
@@ -116,7 +123,7 @@ class Kernel:
         self.bounded = tuple(argument for argument in self.arguments if argument.parsed["bound"])
         self.arrays = tuple(i for i, argument in enumerate(self.arguments) if argument.is_array)
         numbered = [(i, argument) for i, argument in enumerate(self.arguments) if not argument.is_array]
-        self.scalars = tuple((i, argument) for i, argument in numbered if argument.kind in SCALARS)
+        self.scalars = tuple((i, SCALARS[a.kind], a) for i, a in numbered if a.kind in SCALARS)
         self.records = {name: record for name, record in self.records.items() if name in self.names}
         for name, record in self.records.items():
             written = tuple(a.name.partition(".")[2] for a in self.arguments if a.name.partition(".")[0] == name)
@@ -149,8 +156,7 @@ class Kernel:
         """The same for arguments one by one. A training step calls the same kernels with the same shapes again and
         again: those that have passed once are known."""
         try:
-            values = [args[i] for i in self.arrays]
-            shapes: Any = tuple([None if a is None else (a.shape, a.dtype, type(a)) for a in values])
+            shapes: Any = tuple([None if (a := args[i]) is None else (a.shape, a.dtype, type(a)) for i in self.arrays])
             sizes = self._passed.get(shapes)
         except (AttributeError, TypeError):  # not an array, or nothing that could be a key
             shapes = sizes = None
@@ -160,9 +166,9 @@ class Kernel:
                 self._passed.clear()
             if shapes is not None:
                 self._passed[shapes] = sizes
-        for i, argument in self.scalars:
+        for i, is_plain, argument in self.scalars:
             value = args[i]
-            if not (value is None and argument.optional):
+            if not is_plain(value) and not (value is None and argument.optional):
                 self._check_scalar(argument, value)
         if self.further_check or self.bounded or self.changed:
             self._check_contents(self._given(args), sizes)

@@ -6,7 +6,7 @@
 # fits into twenty lines, and you will read every one of them.
 #
 # **At the end you can say**
-# - how a computer finds the slope of a loss by every number that went into it, in one walk backwards;
+# - how a computer finds the slope of a loss for every number that went into it, in one walk backwards;
 # - why a value that is used twice *adds up* two slopes, and why the order of the walk matters;
 # - how to find out that a derivative rule is wrong, and why the obvious test misses it;
 # - what a backward pass costs, and why the number of parameters does not enter.
@@ -44,8 +44,8 @@ before, after = loss_of(0.5, -1.2, 0.3), loss_of(0.5, -1.2 + 0.001, 0.3)
 print(f"loss {before:.6f} -> {after:.6f}: it moves {(after - before) / 0.001:.3f} times as far as w did")
 
 # %% [markdown]
-# That ratio is the slope of the loss by $w$. It took one extra run. For $x$ and $b$ we need one more run each:
-# this is the method that costs 124 million runs.
+# That ratio is the slope of the loss *with respect to* $w$ (in short: for $w$). It took one extra run. For $x$ and
+# $b$ we need one more run each: this is the method that costs 124 million runs.
 #
 # ## The same slope by hand
 # Now cut the line into steps so small that everybody knows their slopes. Go forward, and write down each result:
@@ -61,10 +61,10 @@ print(f"p = {p:.4f}   s = {s:.4f}   t = {t:.4f}   loss = {loss:.4f}")
 
 # %% [markdown]
 # Then go back, from the last line to the first, and ask at each: *how much does the loss move for what stands
-# here?* We write `dt` for the slope of the loss by `t`. The loss moves exactly as much as itself, so we begin
+# here?* We write `dt` for the slope of the loss for `t`. The loss moves exactly as much as itself, so we begin
 # with 1.
 #
-# - `loss = t * x`: the slope of a product by one factor is the other factor.
+# - `loss = t * x`: the slope of a product for one factor is the other factor.
 # - `t = tanh(s)`: the slope of tanh is $1 - t^2$. What arrives at `t` is multiplied by it (the chain rule).
 # - `s = p + b`: a sum passes on what it gets, to both.
 #
@@ -97,7 +97,7 @@ TAPE = []
 
 class Number:
     def __init__(self, value, sources=()):
-        self.value, self.sources, self.grad = value, sources, 0  # grad: the slope of the loss by it
+        self.value, self.sources, self.grad = value, sources, 0  # grad: the slope of the loss for it
         TAPE.append(self)
 
     def __add__(self, other):
@@ -159,7 +159,7 @@ lesson.show(picture, "tape", "The engine's drawing of its tape. Orange: weights;
 # ## First trial: is it right for every program?
 # One example proves little. This project puts such statements on trial, always in the same form.
 #
-# **Claim.** One walk backwards through the steps of a computation gives its derivative by every input.
+# **Claim.** One walk backwards through the steps of a computation gives its derivative with respect to every input.
 #
 # **What would refute it.** A single wrong derivative.
 #
@@ -170,13 +170,14 @@ lesson.show(picture, "tape", "The engine's drawing of its tape. Orange: weights;
 # **Could the trial fail at all?** A test that cannot fail proves nothing. So each trial is run again on engines that
 # were broken on purpose, its *controls*; there, one of its checks has to fail. Here are three: a second slope replaces
 # the first instead of being added, a value passes its slope on too early, half of the product rule is missing. You can
-# watch one of them: `python lessons/01_autograd.py --break impatient-backward`.
+# watch one of them: `python lessons/01_autograd.py --break impatient-backward`. (The next cell is this experiment as
+# code; you may skip it.)
 
 
 # %%
 @lesson.trial(
     "reverse-mode",
-    "One walk backwards through the steps of a computation gives its derivative by every input.",
+    "One walk backwards through the steps of a computation gives its derivative with respect to every input.",
     controls=[faults.last_word_counts, faults.impatient_backward, faults.half_a_product_rule],
 )
 def reverse_mode(trial):
@@ -219,8 +220,8 @@ except GradcheckError as error:
 
 # %% [markdown]
 # `gradcheck` does what we did at the beginning: it nudges, and compares. *Analytic* is what the rule says, *numeric* is
-# what nudging says, and they are far apart. (Three outputs by three inputs have nine slopes, the *entries*; two of them
-# are wrong.) Only at $x = 0$ the wrong rule is right, by accident: $1 - 0 = 1 - 0^2$.
+# what nudging says, and they are far apart. (Three outputs and three inputs have nine slopes, the *entries*; two of
+# them are wrong.) Only at $x = 0$ the wrong rule is right, by accident: $1 - 0 = 1 - 0^2$.
 #
 # How small should a nudge be? Above we nudged to one side only. Better is one to each side, the *central* difference
 # $(f(x+h) - f(x-h)) / 2h$: its errors of first order cancel. The smaller the step, the better? Guess which of these
@@ -251,8 +252,8 @@ lesson.show(figures.valley(valleys), "valley", caption)
 # `lessons/evidence/autograd.py`). In each single slope such a mean is small.
 #
 # The *careless check* is what one writes on a first afternoon: nudge one single number by 0.01, in float32, and be
-# content if the slope is right to 1e-2. `gradcheck` works in float64, and nudges so many numbers *all at once*, along a
-# random direction; there the small errors of all 512 slopes of a row add up.
+# content if the slope is right to 1e-2. `gradcheck` works in float64. When an input has many numbers, it moves all of
+# them at once, in a random direction; there the small errors of all 512 slopes of a row add up.
 #
 # **Claim.** Extrapolated differences in float64 see a mistake that a careless check accepts.
 #

@@ -46,7 +46,7 @@ print("dog", keys[1], "  lost", keys[2], "  ball", keys[5])
 
 # %% [markdown]
 # And each word asks a question, its *query*, in the same language. *Its* looks for an animal, to whom the ball may
-# belong. How well a key fits a query is told by their inner product, the *score*, here divided by $\sqrt 4 = 2$; why,
+# belong. How well a key fits a query is told by their dot product, the *score*, here divided by $\sqrt 4 = 2$; why,
 # we shall see below.
 
 # %%
@@ -120,10 +120,10 @@ print(f"X {X.shape} times W_Q {W_Q.shape} is Q {Q.shape}; likewise K {K.shape} a
 # $$\mathrm{attention}(y \mid x) = \mathrm{softmax}\!\left(\frac{Q_y K_x^\top}{\sqrt D}\right) V_x
 # \quad\in\ \mathbb{R}^{T \times D},$$
 #
-# where the softmax is taken along each row. (These letters stay the same in all lessons, and in the engine.) When $y$
-# is $x$ itself, as in our sentence, it is called *self-attention*. A translator also lets the words of one language
-# look at those of the other; then $T \ne S$. What shape does the result have if three words look at six? Decide, then
-# compare with the picture.
+# where the softmax is taken along each row. (These letters stay the same in the engine and in the lessons; lessons 5
+# and 7 try claims in their authors' letters, and say so.) When $y$ is $x$ itself, as in our sentence, it is called
+# *self-attention*. A translator also lets the words of one language look at those of the other; then $T \ne S$. What
+# shape does the result have if three words look at six? Decide, then compare with the picture.
 
 # %%
 some = [3, 4, 5]  # its, red, ball
@@ -160,7 +160,7 @@ for D, (_, without), (_, with_root) in zip(WIDTHS, raw, scaled, strict=True):
 
 # %% [markdown]
 # Without the root one key takes nearly everything before anything has been learned. That is bad for learning: the slope
-# of a weight $p$ by its own score is $p(1-p)$, which is nearly zero when $p$ is nearly 1. Divided by $\sqrt D$, scores
+# of a weight $p$ for its own score is $p(1-p)$, which is nearly zero when $p$ is nearly 1. Divided by $\sqrt D$, scores
 # have variance 1 whatever the width. In the picture, *entropy* measures how evenly a query spreads its weights: $\ln 64
 # = 4.2$ when all are equal, 0 when one key takes all. (Its unit is the *nat*, because the logarithm is the natural one;
 # one nat is 1.44 bits.)
@@ -206,7 +206,7 @@ for h in (1e-2, 1e-8, 1e-200):
 #   and 1 after the division.
 #
 # **Six broken engines:** no scale; a wrong scale; a softmax along the wrong axis; keys in place of values; a derivative
-# rule that forgets a term; heads that copy the first one.
+# rule that forgets a term; heads that copy the first one. (The next cell is this experiment as code; you may skip it.)
 
 
 # %%

@@ -140,7 +140,8 @@ lesson.show(figures.jacobians(sound, leaking), "jacobians", caption)
 # **Experiment.** Language models with 1 to 4 layers, on every backend there is: NumPy, Numba, and CUDA on
 # a graphics card or in our emulator of one. First all slopes of a short text. Then 130 words: cut the
 # text somewhere, replace every word behind the cut, and compare the guesses before it bit by bit, in both
-# precisions. Besides the three mistakes above, an engine is tried that sees not far enough.
+# precisions. Besides the three mistakes above, an engine is tried that sees not far enough. (The next
+# cell is this experiment as code; you may skip it.)
 
 
 # %%

@@ -56,14 +56,14 @@ print(f"without positions, they differ by {np.abs(one[2] - other[2]).max():.0e}"
 # calculator: $(0.91, -0.42, 0.02, 1.00)$.
 
 # %%
-print(positions.positional_encoding(4, 4).round(2))  # one row for each of four positions
+print(positions.positional_encoding(4, 4).T.round(2))  # one column for each of four positions, as in the picture
 caption = "Every position has its own column of colours. Fast waves tell neighbours apart, slow ones tell the region."
 lesson.show(figures.waves(positions.positional_encoding(100, 64)), "waves", caption)
 
 # %% [markdown]
 # It is like writing numbers: the last digit changes at every step, the digit before it more slowly. Here the
-# "digits" are hands of clocks that turn at different speeds. The lower half of the table looks the same at all
-# positions. It is not useless: those hands turn once in thousands or tens of thousands of words, like the
+# "digits" are hands of clocks that turn at different speeds. From entry 40 on the table hardly
+# changes over these 100 positions. It is not useless: those hands turn once in 2,000 to 47,000 words, like the
 # leading digits of a long number.
 #
 # ## First trial: blind without it?
@@ -76,8 +76,8 @@ lesson.show(figures.waves(positions.positional_encoding(100, 64)), "waves", capt
 # and of two? (Our suspicion: with a mask, one layer is blind, and two can see.)
 #
 # To find out we need a task that cannot be solved without order. Among filler words stand one *a* and one *b*:
-# which came first? Every test sentence has a twin with *a* and *b* exchanged. Here are two pairs of twins; `|`
-# marks both ends, where the answer is read.
+# which came first? Every test sentence has a twin with *a* and *b* exchanged. Here are two pairs of twins, with
+# `|` at both ends. With full attention the answer is read at the first `|`, with a causal mask at the last.
 
 # %%
 print(evidence.some_twins())
@@ -90,7 +90,8 @@ print(evidence.some_twins())
 # more than rounding.
 #
 # **Experiment.** Shuffle the words, and see whether results move. Then train four models on the task: with full
-# attention, without and with the waves; and with a causal mask and no waves, of one layer and of two.
+# attention, without and with the waves; and with a causal mask and no waves, of one layer and of two. (The next
+# cell is this experiment as code; you may skip it.)
 
 
 # %%
@@ -119,9 +120,8 @@ def pe_needed(trial):
 
 
 # %% [markdown]
-# So the claim needs a condition: *with full attention* (BERT, or a translator's encoder) the model is blind,
-# and no training helps. A causal model of two layers or more can find out the order by itself. It may still be
-# easier for it to be told.
+# So the claim needs a condition: *with full attention* (BERT, or a translator's encoder) the model is blind, and no
+# training helps. A causal model of two layers or more finds out the order by itself. Being told may still be easier.
 #
 # ## Second trial: added, or appended?
 # **Claim.** The encoding has the embedding's width and is added (not appended).

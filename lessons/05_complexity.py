@@ -139,8 +139,9 @@ print(table(("length n", "depth: attention", "RNN", "path, first to last word: a
 # $n$; two positions that one layer does not connect.
 #
 # **Experiment.** What you have just seen, for more sizes and all pairs of positions. A path on the tape shows only that
-# a signal *could* travel, so we also take the derivative of every output by every input: it must not be zero. Then we
-# look for the length at which pairs of words overtake the matrices, here and in a whole block.
+# a signal *could* travel, so we also take the derivative of every output for every input: it must not be zero. Then we
+# look for the length at which pairs of words overtake the matrices, here and in a whole block. (The next cell is this
+# experiment as code; you may skip it.)
 
 
 # %%

@@ -96,7 +96,7 @@ lesson.show(figure, "work", "The products do not change with the number of heads
 #
 # **Experiment.** Build the layer for every $H$ that divides $C$, and count its weights. Then run it twice: as it is,
 # where one *fused* function does all of attention at once, and written out in products and a softmax, so that the parts
-# can be counted apart. Both must give the same numbers.
+# can be counted apart. Both must give the same numbers. (The next cell is this experiment as code; you may skip it.)
 
 
 # %%
@@ -332,7 +332,8 @@ print(table(heads, rows, right=range(5)))
 #
 # ## Exercises
 #
-# `minitransformer exercise split-heads` (cut and join, by hand) and `minitransformer exercise attention-by-hand`.
+# `minitransformer exercise split-heads` (cut and join, by hand), `minitransformer exercise attention-by-hand`, and
+# `minitransformer exercise encoder-layer`: the layer above in plain NumPy, with the norm after the sum or before.
 
 # %% tags=["plumbing"]
 lesson.finish()

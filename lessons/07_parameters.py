@@ -81,6 +81,7 @@ lesson.show(figure, "shares", "Three models, and what their size consists of.")
 # **What would refute it:** one part with another number, or weights that are counted and not used.
 #
 # **Experiment.** Build both, count part by part, and let one backward pass say which weights take part in the result.
+# (The next cell is this experiment as code; you may skip it.)
 
 
 # %%

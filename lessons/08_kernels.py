@@ -85,7 +85,7 @@ print(excerpt("gpu/softmax.cu", 'extern "C" __global__ void softmax_forward', "/
 #
 # | name | what it means |
 # |---|---|
-# | `largest`, `row_max` | the largest number of a row |
+# | `largest`, `row_max`, `row_sum` | the largest number of a row; its sum |
 # | `_part_exp`, `TERMS` | exponentials of 1,024 neighbours and their sum; long sums are added up in such parts |
 # | `real`, `__restrict__` | float or double, as compiled; a promise that the arrays do not overlap |
 # | `WARP_STRIDE_LOOP(n, N)` | each group of 32 threads takes the rows that are its own |
@@ -95,7 +95,7 @@ print(excerpt("gpu/softmax.cu", 'extern "C" __global__ void softmax_forward', "/
 # The fourth step, the division, appears as "times `share`", and `share` is 1 divided by the sum. What differs is *who
 # does the work*.
 #
-# - NumPy takes whole arrays, one operation after the other: `np.exp` has written all of `e` before `e.sum` begins.
+# - NumPy takes whole arrays, one operation after the other: `np.exp` has written all of `e` before `row_sum(e)` begins.
 # - Numba's `prange` hands out rows: each processor core takes one row and does all the steps. When it walks through the
 #   row a second time, the row is still in the cache, a small and fast memory beside the core.
 # - On a graphics card, 32 threads (a *warp*) share a row. Thread 0 takes columns 0, 32, 64 and so on, thread 1 takes 1,
@@ -154,7 +154,7 @@ print(f"(0.1 + 0.2) + 0.3 = {one!r}      0.1 + (0.2 + 0.3) = {other!r}")
 # matrix in place of the values, the weights themselves come out.)
 #
 # Two broken engines have to be caught: one whose factor $1/\sqrt{D}$ is off by a billionth, one that draws its dropout
-# from the next seed.
+# from the next seed. (The next cell is this experiment as code; you may skip it.)
 
 
 # %%
@@ -219,12 +219,15 @@ def by_steps(q, k, v, **_):
     return F.softmax(q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5) @ v
 
 
-points, peak, speed = evidence.under_the_roof(by_steps)
+points, peak, speed, share = evidence.under_the_roof(by_steps)
 print(f"this machine: P = {peak:.0f} billion operations a second, M = {speed:.0f} billion bytes a second")
 print(f"so the corner of the roof is at {peak / speed:.1f} operations a byte")
-lesson.show(
-    figures.roof(points, peak, speed, machine.description()), "roofline", "The grey line is the best that is possible."
-)
+busy = f"busy: softmax got only {share:.0%} of the processors" if share < evidence.QUIET else ""
+if busy:
+    print(f"This machine was {busy}. Do not trust the heights of the dots.")
+caption = f"The grey line is the best that is possible. {evidence.SIZES}"
+title = f"{machine.description()}, {busy}".removesuffix(", ")
+lesson.show(figures.roof(points, peak, speed, title), "roofline", caption)
 
 # %% [markdown]
 # Find four things in the picture.
@@ -232,12 +235,13 @@ lesson.show(
 # - Left of the corner stand the kernels that do little with each number. One that touches the roof, as Adam's update
 #   nearly does, is held up by memory: only fewer bytes would help it.
 # - A dot *far below* the roof is held up by something that neither count knows. Softmax takes exponentials, and dropout
-#   draws random numbers; each counts as one operation or a few, and takes the time of many.
-# - Right of the corner stand products of matrices, and two dots for attention, which compute *the same result*.
-# - The thin roof is that of a graphics card (two figures that its maker published; we did not measure it). Its corner
-#   lies much further to the right, at 38. The two rings show the most that it could do of either attention.
+#   draws random numbers; each counts as one operation or a few, and takes the time of many. Other programs push all
+#   dots down, and most of all short kernels such as layer norm, which wait for the slowest of their threads.
+# - Further right stand products of matrices, and two dots for attention, which compute *the same result*.
+# - The thin roof is that of a graphics card, an RTX 3090 (two figures that its maker published; we did not measure it).
+#   Its corner lies at 38. The two rings show the most that it could do of either attention.
 #
-# (A dot above the roof found its arrays in the cache, where bytes are cheaper. Other programs push dots down.)
+# (A dot above the roof found its arrays in the cache, where bytes are cheaper.)
 #
 # ## Attention, counted
 # Why are there two dots? Here is attention by steps, for one head of width $D = 64$ and a text of $T = 512$ words.
@@ -285,7 +289,7 @@ lesson.show(figures.intensity(lengths, *grows, limit), "intensity", "Only one of
 # %%
 @lesson.trial(
     "intensity",
-    "By steps, attention does a limited number of operations per byte; in one kernel, ever more as the text grows.",
+    "By steps, attention does limited work per byte; in one kernel that reads inputs once, ever more as texts grow.",
     controls=[faults.scores_stored],
 )
 def intensity(trial):
@@ -311,10 +315,12 @@ def intensity(trial):
 # By steps, attention stays below 11 operations a byte however long the text is. In one kernel it doubles with the
 # length. Nothing is approximated and hardly an operation is saved: only bytes are. That moves the dot to the right.
 #
-# What is it worth? On a processor with a few cores, whose corner lies at 3 or so, both dots are right of the corner
-# already, and there is little to gain. On a machine whose corner lies at 38, attention by steps stays on the slope for
-# ever: it waits for memory however fast the arithmetic is. In one kernel it leaves the slope once the text is long
-# enough.
+# **Fine print.** We count each input once, as if keys and values fitted into fast memory. When they do not, they are
+# read again for every tile of queries, and the growth ends at a value set by the size of that memory.
+#
+# What is it worth? Look where the corner of *your* machine lies. If both dots are right of it, bytes are not what
+# limits you. On the card, whose corner lies at 38, attention by steps stays on the slope for ever: it waits for memory
+# however fast the arithmetic is. In one kernel it leaves the slope once the text is long enough.
 #
 # One question is open. Softmax divides by a sum over *all* scores of a row. How can a kernel use a score and forget it
 # before it has seen the others? That is the next lesson.

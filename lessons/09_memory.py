@@ -158,7 +158,7 @@ lesson.show(figures.tiles(8, 27), "tiles", "T = 1,024 in tiles of 128: one part 
 # **Experiment.** Hundreds of random cuttings in random order, exactly. Then with $e^x$, where they may differ by
 # rounding. Then the engine's own attention, on scores that rise from -300 to 300 along the keys, so that *every* tile
 # brings a new maximum; that fall; and that are mixed. Two broken engines forget the factor: in our class, and in the
-# engine's attention.
+# engine's attention. (The next cell is this experiment as code; you may skip it.)
 
 
 # %%

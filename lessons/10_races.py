@@ -65,22 +65,24 @@ for order in sorted(set(itertools.permutations("AABB"))):
     for name in order:
         next(threads[name], None)
     print(" ".join(order), " counter =", memory["counter"])
+lesson.show(figures.orders(), "orders", "Both ones arrive only where one thread ends before the other begins.")
 
 # %% [markdown]
-# In two. Only where one thread is done before the other begins, both ones arrive. Take the second line:
+# In two. Only where one thread is done before the other begins, both ones arrive. A row of the picture is one order,
+# from left to right, and the colour says whose step it is. Follow the second row: A reads 0, B reads 0, A writes 1, and
+# B writes 1 too. B still believes in the 0 that it read, and A's work is lost. No line of the program is wrong; the
+# order is. (It happens in every language with threads, wherever what looks like one step, `counter += 1`, is really
+# two.)
 #
-# | step | A | B | counter |
-# |---|---|---|---|
-# | 1 | reads 0 | | 0 |
-# | 2 | | reads 0 | 0 |
-# | 3 | writes 0 + 1 | | 1 |
-# | 4 | | writes 0 + 1 | 1 |
-#
-# B still believes in the 0 that it read, and A's work is lost. No line of the program is wrong; the order is. (It
-# happens in every language with threads, wherever what looks like one step, `counter += 1`, is really two.)
+# Six orders can be tried one by one. For sixty-four threads with two steps each there are $128! / 2^{64}$, a number
+# with 197 digits. So nobody will ever try them all, and which of them your machine takes today is chance, or habit.
 #
 # **A race** is just this: two threads touch the same place in memory, at least one of them writes, and nothing says who
 # comes first.
+#
+# Threads that only read do each other no harm, and neither do threads that write to different places. So most of a
+# kernel needs no care at all: each thread writes the numbers that are its own. What remains are the places that several
+# threads share.
 #
 # ## Sixty-four threads and a tile
 #
@@ -248,6 +250,7 @@ if COMPILES:
 # belong to the next section: how memory is read, and what the watch says of the engine's own attention.)
 #
 # Three broken engines: the compiler loses the barrier, the watch sleeps, and neighbours are no longer neighbours.
+# (The next cell is this experiment as code; you may skip it.)
 
 
 # %%

@@ -115,6 +115,7 @@ print(table(("some of the weights", "language model", "classifier", "equal?"), r
 # share their weights, not copy them.
 #
 # **Experiment.** Compare all weights and all vectors bit by bit. Then train the classifier for a step, and look again.
+# (The next cell is this experiment as code; you may skip it.)
 
 
 # %%
@@ -332,8 +333,7 @@ def labels_scarce(trial):
 # ## Questions to think about
 # 1. Pretraining found out which words go together. In which language would it learn nothing that helps with the label?
 # 2. Freeze the base and train only the new head. When would you expect that to work better than training everything?
-# 3. A cache keeps keys and values. Why not queries? And why is it no use for BERT (lesson 12), which has no causal
-#    mask?
+# 3. A cache keeps keys and values. Why not queries? And why is it no use for BERT (lesson 12), without a causal mask?
 # 4. The learning rates were chosen once and are the same for both. Who gains if each may choose its own?
 #
 # ## Further reading
@@ -343,7 +343,8 @@ def labels_scarce(trial):
 # - Sida Wang and Christopher Manning, *Baselines and Bigrams*, 2012: how strong Naive Bayes is on reviews.
 #
 # ## Exercises
-# `minitransformer exercise head-swap`, `greedy`, `key-value-cache`, and a fault to find: `bug-position`.
+# `minitransformer exercise small-gpt` (a model of your own), then `beat-the-bigram`; `head-swap`, `greedy`,
+# `key-value-cache`, and a fault to find: `bug-position`.
 
 # %% tags=["plumbing"]
 lesson.finish()

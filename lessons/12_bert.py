@@ -156,7 +156,7 @@ print("masked: anna took the ...", evidence.first_guesses(masked_run()[0], evide
 # **Experiment.** The two losses, looked at eleven times during training, beside the two floors. Then another test that
 # needs no floor: exchange the *endings* of all sentences. That must not change a single bit of what the causal model
 # says at the tool, and it must change every answer of the masked one. Two broken engines: one lets the causal model
-# look ahead, the other puts the causal mask into BERT.
+# look ahead, the other puts the causal mask into BERT. (The next cell is this experiment as code; you may skip it.)
 
 
 # %%

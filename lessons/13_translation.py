@@ -77,8 +77,8 @@ print(f"\n{len(corpus.training[0]):,} pairs to train on, {n} others to test with
 # ## Reading, and writing
 #
 # The encoder reads the English sentence; it may look at all of it. The decoder is trained with the right translation
-# before its eyes, **shifted by one**: at each place it sees the words so far and is asked for the next one. The causal
-# mask keeps it from peeping.
+# before its eyes, **shifted by one**: at each place it sees the words so far and is asked for the next one (*teacher
+# forcing*). The causal mask keeps it from peeping.
 
 # %%
 french = "je suis étudiant ."
@@ -171,7 +171,8 @@ print(f"without norm and carelessly trained, so many words repeat the one before
 # **Experiment.** What you have just seen, with checks: the counts, the careful trainings, the careless ones. Two more
 # for the most polite of the faults, unregistered weights: which weights never moved, and what is left when the model is
 # saved and loaded. Three broken engines must make the trial fail: one in which the "sound" model has no mask either,
-# one without positions, and one whose layer norm only looks like one.
+# one without positions, and one whose layer norm only looks like one. (The next cell is this experiment as code; you
+# may skip it.)
 
 
 # %%

@@ -73,7 +73,7 @@ lesson.show(figures.score_tables(scores, (q + codes) @ (k + codes).T), "scores",
 #
 # **Experiment.** One query and key at all pairs of 200 places. Then a model of three layers: whatever each layer is
 # given, its scores are computed as if the text began at word 0 and at word 1,000. The same with a model whose codes are
-# added.
+# added. (The next cell is this experiment as code; you may skip it.)
 
 
 # %%

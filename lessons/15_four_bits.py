@@ -72,7 +72,8 @@ lesson.show(figures.ladder(w[0], back[0], step, least), "ladder", caption)
 # that; and the bound is no idle one, some weights come near it.
 #
 # **What would refute it.** One weight, or one product, beyond its bound. If all errors were tiny, the bound
-# would be true and useless, so the largest must exceed nine tenths of it.
+# would be true and useless, so the largest must exceed nine tenths of it. (The next cell is this experiment
+# as code; you may skip it.)
 
 
 # %%
@@ -245,12 +246,12 @@ def bits_enough(trial):
 # such a weight, the engine refuses, and says how to unpack it. `minitransformer chat` talks with one.
 #
 # ## Questions to think about
-# - `Q8_0` has no least value. For which weights is that a waste, and of how much?
-# - A block of 32 equal weights: what is its step, and what comes back?
-# - Rungs at equal distances suit weights that are spread evenly. Weights look more like a bell. Where would
-#   you set sixteen rungs?
-# - In a model that writes word by word, why does reading fewer bytes save time, although unpacking adds
-#   operations? (Lesson 8 has two numbers for that.)
+# 1. `Q8_0` has no least value. For which weights is that a waste, and of how much?
+# 2. A block of 32 equal weights: what is its step, and what comes back?
+# 3. Rungs at equal distances suit weights that are spread evenly. Weights look more like a bell. Where would
+#    you set sixteen rungs?
+# 4. In a model that writes word by word, why does reading fewer bytes save time, although unpacking adds
+#    operations? (Lesson 8 has two numbers for that.)
 #
 # ## Further reading
 # - Dettmers and others, *LLM.int8()*, 2022: outliers in large models, and what they do to ladders.

@@ -70,7 +70,8 @@ print("partners found after each layer:", *(evidence.found_partners(table) for t
 # **Claim.** MiniLM puts sentences of like meaning close together, although they share no words.
 #
 # **What would refute it.** A sentence whose nearest neighbour is not its partner. If counting shared words did as well,
-# the claim would be true and empty; so that is counted, too.
+# the claim would be true and empty; so that is counted, too. (The next cell is this experiment as code; you may skip
+# it.)
 
 
 # %%
@@ -246,11 +247,11 @@ def eps_detail(trial):
 # on six sentences and tried on 300 random pieces. Under `--break heads-dealt-out` each head gets every twelfth column.
 #
 # ## Questions to think about
-# - *The dog bites the man* and *The man bites the dog*: what would be their cosine, if places did not matter? Try it:
-#   `minitransformer embed` prints vectors.
-# - Why is the mean over *all* pieces taken, `[CLS]` and the full stop included? What would you try instead?
-# - A head puts 0.8 of its weight on `[CLS]`. What would have to be true of its value for that to mean "nothing"?
-# - How would you find out whether the head that looks back is *needed*?
+# 1. *The dog bites the man* and *The man bites the dog*: what would be their cosine, if places did not matter? Try it:
+#    `minitransformer embed` prints vectors.
+# 2. Why is the mean over *all* pieces taken, `[CLS]` and the full stop included? What would you try instead?
+# 3. A head puts 0.8 of its weight on `[CLS]`. What would have to be true of its value for that to mean "nothing"?
+# 4. How would you find out whether the head that looks back is *needed*?
 #
 # ## Further reading
 # - Reimers and Gurevych, *Sentence-BERT*, 2019: how a BERT is trained so that near means alike.

@@ -69,7 +69,8 @@ for (a, b), count in evidence.by_hand(RINGS, 6):
 # later merge with a higher count. (Could that happen? A merge makes new pairs; but a new pair can stand only where the
 # merged one stood before it, so it is not more frequent.)
 #
-# **Experiment.** The six words; then 400 reviews of the built-in language and 150 merges.
+# **Experiment.** The six words; then 400 reviews of the built-in language and 150 merges. (The next
+# cell is this experiment as code; you may skip it.)
 
 
 # %%
@@ -257,11 +258,11 @@ lesson.show(
 # weights on the table: half of the model is its dictionary.
 #
 # ## Questions to think about
-# - Trained on English, a tokenizer needs three pieces for 書. What does that do to the price of a Japanese text, and to
-#   the number of words that fit into 512 places?
-# - ` the` with a space and `the` without are two pieces. When does a model meet the second?
-# - Should digits be merged? Think of how 12,345 + 678 would look, cut as `12 345` and `678`, or digit by digit.
-# - A text says `[MASK]` in plain letters. Should the tokenizer make the special piece of it? Who wrote the text?
+# 1. Trained on English, a tokenizer needs three pieces for 書. What does that do to the price of a Japanese text, and
+#    to the number of words that fit into 512 places?
+# 2. ` the` with a space and `the` without are two pieces. When does a model meet the second?
+# 3. Should digits be merged? Think of how 12,345 + 678 would look, cut as `12 345` and `678`, or digit by digit.
+# 4. A text says `[MASK]` in plain letters. Should the tokenizer make the special piece of it? Who wrote the text?
 #
 # ## Further reading
 # - Gage, *A new algorithm for data compression*, 1994: byte pairs, long before transformers.

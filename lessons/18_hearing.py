@@ -67,7 +67,7 @@ print(f"the file and the formula differ by at most {apart:.0e}; the largest entr
 #
 # **What would refute it.** A tone whose brightest band is another one; or power that is smeared over the picture.
 # **Experiment.** Ten tones from 150 to 7,000 Hz. A triangle goes up where its neighbour goes down, so each frequency
-# belongs to two bands.
+# belongs to two bands. (The next cell is this experiment as code; you may skip it.)
 
 
 # %%
@@ -207,11 +207,11 @@ def gaze_follows_time(trial):
 # `lessons/evidence/hearing.py`.
 #
 # ## Questions to think about
-# - Played backwards, the recording makes Whisper write *[unintelligible]*. Where has it learnt that word?
-# - Why 30 seconds, always, with silence filled in? What would one have to change for an hour? What does
-#   `minitransformer transcribe` do?
-# - Whisper writes *10*, where *ten* was said. Which part of the model decided that?
-# - The encoder's attention compares 1,500 places with each other. Use lesson 5: what share of its operations is that?
+# 1. Played backwards, the recording makes Whisper write *[unintelligible]*. Where has it learnt that word?
+# 2. Why 30 seconds, always, with silence filled in? What would one have to change for an hour? What does
+#    `minitransformer transcribe` do?
+# 3. Whisper writes *10*, where *ten* was said. Which part of the model decided that?
+# 4. The encoder's attention compares 1,500 places with each other. Use lesson 5: what share of its operations is that?
 #
 # ## Further reading
 # - Radford and others, *Robust speech recognition via large-scale weak supervision*, 2022: Whisper.

@@ -53,7 +53,8 @@ print("weighted by words:", first.mean() * 3 / 4 + second.mean() * 1 / 4)
 # were just as good, the check would see nothing.
 #
 # **Experiment.** A batch of 11 padded texts, cut into 8 slices, in double precision. The engine computes the
-# gradient on 1, 2, 3, 4 and 8 ranks; beside it stands the gradient of the batch in one piece.
+# gradient on 1, 2, 3, 4 and 8 ranks; beside it stands the gradient of the batch in one piece. (The next cell
+# is this experiment as code; you may skip it.)
 
 
 # %%
@@ -269,10 +270,10 @@ def tokens_a_rank(trial):
 # the bound: slices 2 to 4 are no bracket of the tree, so a rank has two sums to send.
 #
 # ## Questions to think about
-# - Why is the norm of the gradient, for clipping, not simply the sum of the ranks' own norms?
-# - Every rank draws its own dropout masks. What goes wrong if all start from one seed? And if none is shared?
-# - Adam keeps two numbers for each weight. Must every rank keep all of them? (No: look for ZeRO.)
-# - One of 1,024 ranks is twice as slow as the others. How fast is the whole?
+# 1. Why is the norm of the gradient, for clipping, not simply the sum of the ranks' own norms?
+# 2. Every rank draws its own dropout masks. What goes wrong if all start from one seed? And if none is shared?
+# 3. Adam keeps two numbers for each weight. Must every rank keep all of them? (No: look for ZeRO.)
+# 4. One of 1,024 ranks is twice as slow as the others. How fast is the whole?
 #
 # ## Further reading
 # - Patarasuk and Yuan, *Bandwidth optimal all-reduce algorithms for clusters of workstations*, 2009: the ring.

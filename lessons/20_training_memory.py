@@ -38,7 +38,10 @@ print(evidence.held_by_a_layer())
 # %% [markdown]
 # (The first row is the input itself.) Three for query, key and value, which come from one product; one each for
 # attention's result, the projection, the sum and the norm; five for the feed-forward layer, whose hidden part is four
-# times as wide; and once more a sum and a norm: fourteen. None of it is waste: a derivative rule will read it.
+# times as wide; and once more a sum and a norm: fourteen. Derivative rules will read twelve of
+# them. Two are waste: the result of the projection, and that of the feed-forward part, go only into a sum, and the
+# slope of a sum needs no values. They stay because each Function on our tape holds its inputs. In PyTorch a rule keeps
+# only what it reads, and both are freed.
 #
 # So a stack of $L$ layers holds about $14\,L$ such arrays at the end of its forward pass. A model that is *used* holds
 # one or two: without a tape, a result is gone as soon as the next layer has read it.
@@ -74,7 +77,8 @@ lesson.show(figures.steps(usual), "step", caption)
 # that is less than what one layer holds, so no layer can hide in it.
 #
 # **Experiment.** Stacks of 2, 4 and 8 layers, each Function on the way there and back. Two broken engines: in one,
-# Functions that were visited keep what they saved; in the other, somebody keeps all results in a list.
+# Functions that were visited keep what they saved; in the other, somebody keeps all results in a list. (The next
+# cell is this experiment as code; you may skip it.)
 
 
 # %%
@@ -186,7 +190,7 @@ def recompute_same(trial):
 # - A. Griewank and A. Walther, *Algorithm 799: revolve* (2000). How to place checkpoints best, with a proof.
 # - T. Chen, B. Xu, C. Zhang and C. Guestrin, *Training deep nets with sublinear memory cost* (2016).
 # - V. Korthikanti and others, *Reducing activation recomputation in large transformer models* (2022). What a layer
-#   holds, counted as here.
+#   holds, counted by what the rules read: without the two arrays above, with dropout's masks and attention's weights.
 #
 # **Exercises** (`minitransformer exercise NAME`): `layer-norm-gradient` saves two numbers a row instead of the result;
 # `online-softmax` keeps three numbers instead of a row.

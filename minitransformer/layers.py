@@ -191,19 +191,17 @@ class MultiheadAttention(Module):
         if self.watched is not None:
             self.watched.append(attention_weights(q, k, **options))
         heads = F.attention(q, k, v, **options)
-        return self.out_proj(heads.transpose(0, 2, 1, 3).reshape(x.shape))
+        return self.out_proj(F.joined_heads(heads))
 
     def _project(self, x: Tensor, first: int, last: int) -> Sequence[Tensor]:
         """Those of query, key, value (0, 1, 2) with first ≤ number < last.   x (B, T, C) → (B, H or G, T, D) each"""
-        B, T, C = x.shape
-        D, ends = C // self.num_heads, self.ends
+        D, ends = self.embed_dim // self.num_heads, self.ends
         weight, bias = self.in_proj_weight, self.in_proj_bias
         if last - first < 3:
             rows = slice(ends[first] * D, ends[last] * D)
             weight, bias = weight[rows], None if bias is None else bias[rows]
-        heads = product(x, weight, bias).reshape(B, T, ends[last] - ends[first], D).transpose(2, 0, 1, 3)
-        parts = [slice(ends[i] - ends[first], ends[i + 1] - ends[first]) for i in range(first, last)]
-        return [heads[part].transpose(1, 0, 2, 3) for part in parts]
+        y, start = product(x, weight, bias), ends[first]
+        return [F.heads(y, ends[i] - start, ends[i + 1] - start, D) for i in range(first, last)]
 
     def _turned(self, x: Tensor, starts: Any = None) -> Tensor:
         """Heads turned by their positions, which count from starts[b], or from 0.   x (B, H, T, D)"""
@@ -269,6 +267,7 @@ class _Layer(Module):
 
 
 def activated(x: Tensor, name: str) -> Tensor:
+    """The bend of a feed-forward layer by its name: relu, gelu, gelu_tanh, silu, tanh."""
     return F.gelu(x, approximate="tanh") if name == "gelu_tanh" else getattr(F, name)(x)
 
 
@@ -398,4 +397,5 @@ def encoder(n_layers: int, config: Config, *, init: Init) -> Stack:
 
 
 def decoder(n_layers: int, config: Config, *, init: Init) -> Stack:
+    """The stack of decoder layers of a translator."""
     return Stack([DecoderLayer(config, init=init) for _ in range(n_layers)], config, init=init)

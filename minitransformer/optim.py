@@ -126,12 +126,23 @@ class Adam(Optimizer):
             raise ValueError(f"betas must be at least 0 and below 1, not {betas}")
         self.betas, self.eps = betas, eps
 
-    def _update(self, name: str, parameter: Tensor, step: int) -> None:
-        assert parameter.grad is not None
-        grad, factor = gradient_and_factor(parameter.grad)
-        m, v = self._kept("m", name, parameter), self._kept("v", name, parameter)
-        options = (self.lr, *self.betas, self.eps, self.weight_decay, self.decoupled, step, factor)
-        parameter.backend.adam(parameter.writable(), grad, m, v, *options)
+    def step(self) -> None:
+        """One update of every parameter that has a gradient, by one call for all that agree in their numbers."""
+        groups: dict[Any, list[tuple]] = {}
+        for name, parameter in self.parameters.items():
+            if parameter.grad is not None:
+                self.steps[name] += 1
+                grad, factor = gradient_and_factor(parameter.grad)
+                m, v = self._kept("m", name, parameter), self._kept("v", name, parameter)
+                key = parameter.backend, parameter.dtype, self.rate(name), self.steps[name], factor
+                groups.setdefault(key, []).append((parameter.writable(), grad, m, v))
+        for (backend, _, lr, step, factor), arrays in groups.items():
+            options = (lr, *self.betas, self.eps, self.weight_decay, self.decoupled, step, factor)
+            backend.each("adam", arrays, *options)
+
+    def rate(self, name: str) -> float:
+        """The learning rate of one parameter: that of all, unless a subclass says otherwise."""
+        return self.lr
 
 
 class AdamW(Adam):
@@ -184,7 +195,11 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> float:
     if not max_norm > 0:
         raise ValueError(f"max_norm must be above 0, not {max_norm}")
     gradients = {id(p): (p, p.grad) for p in parameters if p.grad is not None}.values()
-    norm = math.sqrt(sum(grad.backend.sum_of_squares(grad.array) for _, grad in gradients))
+    groups: dict[Any, list[tuple]] = {}
+    for _, grad in gradients:
+        groups.setdefault((grad.backend, grad.dtype), []).append((grad.array,))
+    total = sum(sum(backend.each("sum_of_squares", arrays)) for (backend, _), arrays in groups.items())
+    norm = math.sqrt(total)
     if max_norm < norm < math.inf:
         for parameter, grad in gradients:
             parameter.grad = ScaledGradient(grad, max_norm / norm)

@@ -68,9 +68,12 @@ ON_REQUEST = {
 
 @pytest.hookimpl(tryfirst=True)  # before pytest itself looks at the markers
 def pytest_collection_modifyitems(config, items):
-    """Some groups run only when they are asked for: `-m oracle`, which make test-oracles says. And with the mark
-    `slow_on("emulated")` a test is slow on that backend, where the same lines run on the others every time."""
+    """Some groups run only when they are asked for: `-m oracle`, which make test-oracles says; all of tests/hostile is
+    such a group. And with the mark `slow_on("emulated")` a test is slow on that backend, where the same lines run on
+    the others every time."""
     for item in items:
+        if item.path.parent.name == "hostile":
+            item.add_marker("hostile")
         for mark in item.iter_markers("slow_on"):
             if item.callspec.params.get("backend") in mark.args:
                 item.add_marker("slow")

@@ -8,7 +8,6 @@ import math
 import numpy as np
 from numba import prange
 
-from kernels.cpu.blas import blas_kernel, gemm
 from kernels.cpu.elementwise import relu_slope, relu_value
 from kernels.cpu.few_rows import few_rows, is_few
 from kernels.cpu.gelu import gelu_slope, gelu_value
@@ -16,17 +15,19 @@ from kernels.cpu.jit import contiguous, kernel
 from kernels.cpu.linear import (
     add_bias,
     add_rows,
-    product,
+    panel_block,
+    panel_grid,
     row_blocks,
     rows_stay_together,
     strip,
     strips,
-    times_transposed,
     weight_block,
     weight_blocks,
 )
+from kernels.cpu.panels import WIDE, by_panels, panel_rows, part
 from kernels.cpu.silu import gelu_tanh_slope, gelu_tanh_value
 from kernels.cpu.sums import joined
+from kernels.cpu.tiles import multiply_long
 
 RELU, GELU, TANH, GELU_TANH = 0, 1, 2, 3
 CODES = {"relu": RELU, "gelu": GELU, "tanh": TANH, "gelu_tanh": GELU_TANH}
@@ -81,17 +82,17 @@ def _activation_backward(hidden, dpre, pre, activation):
                 dpre[n, f] *= 1 - t * t
 
 
-@blas_kernel
-def _feed_forward(blas, y, pre, x, w1, b1, w2, b2, activation):
-    N = x.shape[0]
-    tasks = row_blocks(N)
+@kernel(parallel=True)
+def _feed_forward(y, pre, x, w1, b1, w2, b2, activation):
+    (N, F), E = pre.shape, y.shape[1]
+    tasks = panel_rows(N, F)
     for task in prange(tasks):
-        n0, n1 = task * N // tasks, (task + 1) * N // tasks
-        hidden = np.empty((n1 - n0, pre.shape[1]), pre.dtype)
-        times_transposed(blas, pre, x, w1, n0, n1, 0, pre.shape[1])
-        _bias_activation(hidden, pre[n0:n1], b1, 0, pre.shape[1], activation)
-        times_transposed(blas, y[n0:n1], hidden, w2, 0, n1 - n0, 0, y.shape[1])
-        add_bias(y, b2, n0, n1, 0, y.shape[1])
+        n0, n1 = part(task, tasks, N, WIDE)
+        hidden = np.empty((n1 - n0, F), pre.dtype)
+        by_panels(pre[n0:n1], x[n0:n1], w1, b1, 0, F)
+        for n in range(n1 - n0):
+            _activate(hidden, pre[n0:n1], n, 0, F, activation)
+        by_panels(y[n0:n1], hidden, w2, b2, 0, E)
 
 
 @kernel(parallel=True)
@@ -110,29 +111,38 @@ def _feed_forward_few(y, pre, hidden, x, w1, b1, w2, b2, activation):
 
 
 @kernel(parallel=True)
-def _activation(hidden, pre, activation):
-    for n in prange(pre.shape[0]):
-        _activate(hidden, pre, n, 0, pre.shape[1], activation)
+def _feed_forward_by_columns(y, pre, hidden, x, w1, b1, w2, b2, activation):
+    (N, C), F, E = x.shape, pre.shape[1], y.shape[1]
+    down, across = panel_grid(N, C, F)
+    for task in prange(down * across):
+        n0, n1, f0, f1 = panel_block(task, down, across, N, F)
+        by_panels(pre[n0:n1], x[n0:n1], w1, b1, f0, f1)
+        for n in range(n0, n1):
+            _activate(hidden, pre, n, f0, f1, activation)
+    down, across = panel_grid(N, F, E)
+    for task in prange(down * across):
+        n0, n1, f0, f1 = panel_block(task, down, across, N, E)
+        by_panels(y[n0:n1], hidden[n0:n1], w2, b2, f0, f1)
 
 
-@blas_kernel
-def _feed_forward_backward(blas, dx, dw1, db1, dw2, db2, dpre, hidden, dy, x, w1, w2, pre, activation):
+@kernel(parallel=True)
+def _feed_forward_backward(dx, dw1, db1, dw2, db2, dpre, hidden, dy, x, w1, w2, pre, activation):
     """db1 (blocks of rows, F), db2 (blocks of rows, E): the bias gradients of each block"""
     N = dy.shape[0]
     tasks = row_blocks(N)
     for task in prange(tasks):
         n0, n1 = task * N // tasks, (task + 1) * N // tasks
-        gemm(blas, dpre[n0:n1], dy[n0:n1], w2, False, False, False)
+        multiply_long(dpre[n0:n1], dy[n0:n1], w2, False, False)
         _activation_backward(hidden[n0:n1], dpre[n0:n1], pre[n0:n1], activation)
-        gemm(blas, dx[n0:n1], dpre[n0:n1], w1, False, False, False)
+        multiply_long(dx[n0:n1], dpre[n0:n1], w1, False, False)
         add_rows(db1[task], dpre, n0, n1)
         add_rows(db2[task], dy, n0, n1)
-    first, second = weight_blocks(dw1.shape[0]), weight_blocks(dw2.shape[0])
+    first, second = weight_blocks(dw1), weight_blocks(dw2)
     for task in prange(first + second):
         if task < first:
-            weight_block(blas, dw1, dpre, x, task, first)
+            weight_block(dw1, dpre, x, task, first)
         else:
-            weight_block(blas, dw2, dy, hidden, task - first, second)
+            weight_block(dw2, dy, hidden, task - first, second)
 
 
 def feed_forward(x, w1, b1, w2, b2, activation):
@@ -141,17 +151,12 @@ def feed_forward(x, w1, b1, w2, b2, activation):
     x (N, C); w1 (F, C); b1 (F); w2 (E, F); b2 (E) → y (N, E), pre (N, F), which backward needs"""
     x, w1, b1, w2, b2 = (contiguous(a) for a in (x, w1, b1, w2, b2))
     N, code = len(x), CODES[activation]
-    if rows_stay_together(N, w1):
-        y, pre = np.empty((N, len(w2)), x.dtype), np.empty((N, len(w1)), x.dtype)
+    y, pre = np.empty((N, len(w2)), x.dtype), np.empty((N, len(w1)), x.dtype)
+    if rows_stay_together(N):
         _feed_forward(y, pre, x, w1, b1, w2, b2, code)
-    elif is_few(*x.shape) and is_few(N, len(w1)):
-        y, pre, hidden = (np.empty((N, width), x.dtype) for width in (len(w2), len(w1), len(w1)))
-        _feed_forward_few(y, pre, hidden, x, w1, b1, w2, b2, code)
     else:
-        pre = product(x, w1, b1)
-        hidden = np.empty_like(pre)
-        _activation(hidden, pre, code)
-        y = product(hidden, w2, b2)
+        run = _feed_forward_few if is_few(N) else _feed_forward_by_columns
+        run(y, pre, np.empty_like(pre), x, w1, b1, w2, b2, code)
     return y, pre
 
 

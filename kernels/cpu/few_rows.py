@@ -1,24 +1,23 @@
-"""y = x Wᵀ for few rows of x: a short text, or one word of each of some texts in the making.
+"""y = x Wᵀ for a few rows of x: one word of each of some texts in the making.
 
-BLAS first copies W into an order of its own, which is worth it when many rows follow. Here W is read as it lies:
-y[n, f] is the dot product of two rows, and a tile of them shares what it loads. Four rows of x with six rows of W are
-ten loads for 24 multiply-adds, and 24 sums that stay in vector registers; where there are only 16 of those (AVX2), it
-is four with three. While one tile of W is in use, the next is on its way to the cache.
+W is read as it lies: y[n, f] is the dot product of two rows, and a tile of them shares what it loads. Four rows of x
+with six rows of W are ten loads for 24 multiply-adds, and 24 sums that stay in vector registers; where there are only
+16 of those (AVX2), it is four with three. While one tile of W is in use, the next is on its way to the cache.
 
-The price is paid at the end of a row, where the 16 (or 8) parts of each sum are added up: it falls with the length of a
-row, as that of BLAS's copy falls with the number of rows. So short sums of many rows are left to BLAS: `is_few`.
+The price is paid at the end of a row, where the 16 (or 8) parts of each sum are added up. `panels` has no such end, but
+fills vectors with rows of x: from some twelve rows on it is the faster one.
 
-Measured with two threads on AVX-512, GFLOPS of this and of BLAS on blocks of columns:
-    rows                   16           64          128          256
-    384 → 1,152      158 / 71    167 / 131    168 / 155    171 / 179
-    1,536 → 384      181 / 74    200 / 138    201 / 153    205 / 184
-    200 → 600        120 / 69    124 / 129    126 / 152    127 / 168
+Measured with two threads on AVX-512, GFLOPS of this and of panels:
+    rows                    4            8           16           32
+    384 → 1,152      124 / 69    148 / 131    160 / 194    171 / 210
+    1,536 → 384      152 / 64    179 / 118    195 / 190    204 / 209
+    200 → 600        81 /  55    101 / 102    116 / 161    122 / 185
 """
 
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload, register_jitable
+from numba.extending import intrinsic, overload
 
 from kernels.cpu.jit import kernel
 
@@ -26,12 +25,12 @@ ROWS = 4
 WIDE = llvm.get_host_cpu_features().get("avx512f", False)  # 32 vector registers; else take it to be 16
 COLUMNS = 6 if WIDE else 3
 LINE = 64  # bytes that come from memory at once
+FEW = 12  # rows
 
 
-@register_jitable  # also called outside compiled code
-def is_few(rows, width):
-    """Whether rows of this width are multiplied here rather than by BLAS."""
-    return rows <= ROWS or 2 * rows <= width
+def is_few(rows):
+    """Whether so many rows are multiplied here rather than by panels."""
+    return rows <= FEW
 
 
 @kernel
@@ -42,7 +41,7 @@ def few_rows(y, x, weight, f0, f1):
     last = f1 - (f1 - f0) % COLUMNS
     for f in range(f0, last, COLUMNS):
         for n in range(0, tiled, ROWS):
-            fetch_part(weight, f + COLUMNS, n, tiled)
+            fetch_part(weight, f + COLUMNS, COLUMNS, n // ROWS, tiled // ROWS)
             if WIDE:
                 _tile_of_six(y, x, weight, n, f)
             else:
@@ -110,25 +109,24 @@ def _tile_of_three(y, x, weight, n, f):
     y[n + 3, f], y[n + 3, f + 1], y[n + 3, f + 2] = a3, b3, c3
 
 
-def fetch_part(weight, f, n, rows):
-    """Asks for the part of the tile of W from row f on that falls to rows n ... n + 4 of x, of `rows` altogether. An
-    address behind the array does no harm: nothing is read."""
+def fetch_part(weight, f, rows, part, parts):
+    """Asks for one of some parts of `rows` rows of W, from row f on. An address behind the array does no harm: nothing
+    is read."""
 
 
 @overload(fetch_part)
-def _compiled_fetch(weight, f, n, rows):
-    def fetch(weight, f, n, rows):
-        row = weight.strides[0]
-        tile = COLUMNS * row
-        start = weight.ctypes.data + f * row
-        for offset in range(n * tile // rows, (n + ROWS) * tile // rows, LINE):
-            _prefetch(start + offset)
+def _compiled_fetch(weight, f, rows, part, parts):
+    def fetch(weight, f, rows, part, parts):
+        size = rows * weight.strides[0]
+        start = weight.ctypes.data + f * weight.strides[0]
+        for offset in range(part * size // parts, (part + 1) * size // parts, LINE):
+            prefetch(start + offset)
 
     return fetch
 
 
 @intrinsic
-def _prefetch(typing, address):
+def prefetch(typing, address):
     def generate(context, builder, signature, args):
         pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         function = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])

@@ -7,21 +7,20 @@ Where there are too few blocks of rows for the cores, the products follow one an
 import numpy as np
 from numba import prange
 
-from kernels.cpu.blas import blas_kernel, gemm
 from kernels.cpu.gelu import gelu_slope, gelu_value
 from kernels.cpu.jit import contiguous, kernel
 from kernels.cpu.linear import (
-    add_bias,
     add_rows,
     product,
     row_blocks,
     rows_stay_together,
-    times_transposed,
     weight_block,
     weight_blocks,
 )
+from kernels.cpu.panels import WIDE, by_panels, panel_rows, part
 from kernels.cpu.silu import silu_slope, silu_value
 from kernels.cpu.sums import joined
+from kernels.cpu.tiles import multiply_long
 
 SILU, GELU = 0, 1
 CODES = {"silu": SILU, "gelu": GELU}
@@ -64,26 +63,23 @@ def _gate_backward(hidden, dgate, dup, gate, up, activation):
                 dup[n, f] *= value
 
 
-@blas_kernel
-def _gated_feed_forward(blas, y, gate, up, x, w_gate, b_gate, w_up, b_up, w_down, b_down, activation):
+@kernel(parallel=True)
+def _gated_feed_forward(y, gate, up, x, w_gate, b_gate, w_up, b_up, w_down, b_down, activation):
     N, F = gate.shape
-    tasks = row_blocks(N)
+    tasks = panel_rows(N, F)
     for task in prange(tasks):
-        n0, n1 = task * N // tasks, (task + 1) * N // tasks
+        n0, n1 = part(task, tasks, N, WIDE)
         hidden = np.empty((n1 - n0, F), gate.dtype)
-        times_transposed(blas, gate, x, w_gate, n0, n1, 0, F)
-        add_bias(gate, b_gate, n0, n1, 0, F)
-        times_transposed(blas, up, x, w_up, n0, n1, 0, F)
-        add_bias(up, b_up, n0, n1, 0, F)
+        by_panels(gate[n0:n1], x[n0:n1], w_gate, b_gate, 0, F)
+        by_panels(up[n0:n1], x[n0:n1], w_up, b_up, 0, F)
         for n in range(n0, n1):
             _gate_row(hidden[n - n0], gate[n], up[n], activation)
-        times_transposed(blas, y[n0:n1], hidden, w_down, 0, n1 - n0, 0, y.shape[1])
-        add_bias(y, b_down, n0, n1, 0, y.shape[1])
+        by_panels(y[n0:n1], hidden, w_down, b_down, 0, y.shape[1])
 
 
-@blas_kernel
+@kernel(parallel=True)
 def _gated_feed_forward_backward(
-    blas, dx, dw_gate, db_gate, dw_up, db_up, dw_down, db_down, dgate, dup, hidden, dy, x, w_gate, w_up, w_down, gate,
+    dx, dw_gate, db_gate, dw_up, db_up, dw_down, db_down, dgate, dup, hidden, dy, x, w_gate, w_up, w_down, gate,
     up, activation,
 ):  # fmt: skip
     """db_gate, db_up (blocks of rows, F), db_down (blocks of rows, E): the bias gradients of each block, or nothing"""
@@ -91,24 +87,24 @@ def _gated_feed_forward_backward(
     tasks = row_blocks(N)
     for task in prange(tasks):
         n0, n1 = task * N // tasks, (task + 1) * N // tasks
-        gemm(blas, dup[n0:n1], dy[n0:n1], w_down, False, False, False)
+        multiply_long(dup[n0:n1], dy[n0:n1], w_down, False, False)
         _gate_backward(hidden[n0:n1], dgate[n0:n1], dup[n0:n1], gate[n0:n1], up[n0:n1], activation)
-        gemm(blas, dx[n0:n1], dgate[n0:n1], w_gate, False, False, False)
-        gemm(blas, dx[n0:n1], dup[n0:n1], w_up, False, False, True)
+        multiply_long(dx[n0:n1], dgate[n0:n1], w_gate, False, False)
+        multiply_long(dx[n0:n1], dup[n0:n1], w_up, False, True)
         if db_gate.size:
             add_rows(db_gate[task], dgate, n0, n1)
         if db_up.size:
             add_rows(db_up[task], dup, n0, n1)
         if db_down.size:
             add_rows(db_down[task], dy, n0, n1)
-    wide, narrow = weight_blocks(dw_gate.shape[0]), weight_blocks(dw_down.shape[0])
+    wide, narrow = weight_blocks(dw_gate), weight_blocks(dw_down)
     for task in prange(2 * wide + narrow):
         if task < wide:
-            weight_block(blas, dw_gate, dgate, x, task, wide)
+            weight_block(dw_gate, dgate, x, task, wide)
         elif task < 2 * wide:
-            weight_block(blas, dw_up, dup, x, task - wide, wide)
+            weight_block(dw_up, dup, x, task - wide, wide)
         else:
-            weight_block(blas, dw_down, dy, hidden, task - 2 * wide, narrow)
+            weight_block(dw_down, dy, hidden, task - 2 * wide, narrow)
 
 
 def gated_feed_forward(x, w_gate, b_gate, w_up, b_up, w_down, b_down, activation):
@@ -118,7 +114,7 @@ def gated_feed_forward(x, w_gate, b_gate, w_up, b_up, w_down, b_down, activation
     → y (N, E), gate (N, F), up (N, F), which backward needs"""
     x, w_gate, w_up, w_down = (contiguous(a) for a in (x, w_gate, w_up, w_down))
     b_gate, b_up, b_down = (np.empty(0, x.dtype) if b is None else contiguous(b) for b in (b_gate, b_up, b_down))
-    if not rows_stay_together(len(x), w_gate):
+    if not rows_stay_together(len(x)):
         gate, up = product(x, w_gate, b_gate), product(x, w_up, b_up)
         hidden = np.empty_like(gate)
         _gate(hidden, gate, up, CODES[activation])

@@ -4,8 +4,9 @@ Fast-math flags, named one by one:
     reassoc   sums may be regrouped, so that a reduction fits vector registers
     contract  a·b + c may be one fused instruction
     arcp      x/c may be x·(1/c)
-    nsz       the sign of a zero does not matter
-Infinities and NaN keep their meaning (`ninf`, `nnan` are absent): a mask is a real -inf here.
+Infinities and NaN keep their meaning (`ninf`, `nnan` are absent): a mask is a real -inf here. So does the sign of a
+zero (`nsz` is absent): the compiler keeps two versions of a loop, one for arrays that lie so close together that
+they might overlap. With `nsz` the two need not agree in it, and bits would depend on where arrays happen to lie.
 
 Threads: `prange` over tasks that each own their part of the result. A reduction across tasks goes through an array
 of partial results whose number depends on the sizes alone, summed in order afterwards, so that neither timing nor
@@ -14,6 +15,7 @@ the number of threads changes a bit. That holds for what is compiled here; `matm
 
 import hashlib
 import os
+import re
 import sys
 import time
 from functools import cache
@@ -35,8 +37,9 @@ from kernels.cpu.workspace import keep_freed_memory  # noqa: E402
 from kernels.disk_cache import say_once  # noqa: E402
 
 keep_freed_memory()
-FLAGS = {"reassoc", "contract", "arcp", "nsz"}
-EXACT_FLAGS = {"contract", "nsz"}  # for code that splits a constant in two, which reassoc would undo
+KERNELS = Path(__file__).parents[1]
+FLAGS = {"reassoc", "contract", "arcp"}
+EXACT_FLAGS = {"contract"}  # for code that splits a constant in two, which reassoc would undo
 PARTIALS = 16  # tasks of a cross-row reduction: enough for many cores, few enough to add up at no cost
 
 
@@ -56,7 +59,7 @@ def kernel(function=None, *, parallel=False, flags=FLAGS, inline=False):
 def _compiled(function, options):
     options = {**options, "error_model": "numpy", "nogil": True, "pipeline_class": KernelCompiler}  # numpy: 1/0 is inf
     try:
-        return _outdated_with_the_tier(numba.njit(cache=True, **options)(function))
+        return _outdated_with_its_imports(numba.njit(cache=True, **options)(function))
     except RuntimeError:  # Numba found no folder that it may write to
         say_once(
             "Numba kernels cannot be kept on disk (no folder to write to), so each process compiles its own; "
@@ -65,21 +68,32 @@ def _compiled(function, options):
         return numba.njit(**options)(function)
 
 
-def _outdated_with_the_tier(dispatcher):
-    """Ties the cache to every file of this folder. Numba looks at the function's own file only, and would go on using
-    machine code into which an older version of a helper from another file was inlined."""
+def _outdated_with_its_imports(dispatcher):
+    """Ties the cache to every file of this project that the kernel's own file imports. Numba looks at that one alone,
+    and would go on using machine code into which an older version of a helper was inlined."""
     its_cache = getattr(dispatcher, "_cache", None)
     cache_file = getattr(its_cache, "_cache_file", None)
     if hasattr(cache_file, "_source_stamp"):
-        cache_file._source_stamp = (cache_file._source_stamp, _digest())
+        source = Path(dispatcher.py_func.__code__.co_filename)
+        cache_file._source_stamp = (cache_file._source_stamp, *sorted(_digests(source) if source.exists() else ()))
         its_cache._cache_file = sealed_files(cache_file)
     return dispatcher
 
 
 @cache
-def _digest():
-    parts = [file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py"))]
-    return hashlib.sha256(b"".join(parts)).hexdigest()
+def _digests(source):
+    """Of a file, and of the files of `kernels` that it imports, directly or by way of others."""
+    found, left = set(), [source]
+    seen = set(left)
+    while left:
+        text = left.pop().read_bytes()
+        found.add(hashlib.sha256(text).hexdigest())
+        for module in re.findall(rb"^\s*from (kernels[\w.]*) import", text, re.MULTILINE):
+            file = KERNELS.parent.joinpath(*module.decode().split(".")).with_suffix(".py")
+            if file.exists() and file not in seen:
+                seen.add(file)
+                left.append(file)
+    return found
 
 
 def contiguous(array):

@@ -1,28 +1,30 @@
-"""y = x Wᵀ + b. Threads take blocks of the result: BLAS multiplies, and the bias is added while the block is in cache.
+"""y = x Wᵀ + b. Threads take blocks of the result: of some rows and all columns, unless that makes too few of them for
+the cores. `kernels/cpu/panels.py` multiplies, and adds the bias while the result is in the cache;
+`kernels/cpu/few_rows.py` does where there are too few rows to fill a vector with.
 
 Reads x and W once a block of the other, writes y once; 2 N C F flops. Backward is two such products: dx in blocks of
-rows, whose owner also sums them for the bias while they are in the cache; dW in blocks of its rows.
-Blocks are of some rows and all columns, unless that makes too few of them for the cores. Few rows are not worth what
-BLAS does before it multiplies: `kernels/cpu/few_rows.py` has them, in one sweep over W.
+rows, whose owner also sums them for the bias while they are in the cache; dW in blocks of rows and columns.
 """
 
 import numpy as np
 from numba import prange
 from numba.extending import register_jitable
 
-from kernels.cpu.blas import blas_kernel, blocks, gemm
+from kernels.cpu.blas import blocks
 from kernels.cpu.few_rows import COLUMNS as TILE
 from kernels.cpu.few_rows import few_rows, is_few
 from kernels.cpu.jit import contiguous, kernel
+from kernels.cpu.panels import SIDE, TASKS, WIDE, by_panels, panel_rows, part
 from kernels.cpu.sums import ROWS as SUMMED_ROWS
 from kernels.cpu.sums import joined, row_tasks
+from kernels.cpu.tiles import ROWS as TILE_ROWS
+from kernels.cpu.tiles import multiply_long
 
-# a block of the result: large enough for BLAS, small enough for the cache and for the sum that is the bias's gradient
+# a block of dx: small enough for the cache and for the sum that is the bias's gradient
 ROWS, COLUMNS = SUMMED_ROWS, 1024
-ENOUGH = 3 * ROWS  # rows: beyond these there are four blocks, which keep the cores busy without cutting columns
-LIGHT = 2**15  # elements of a weight that every block may copy for itself
 LOW, NARROW = 64, 96  # rows and columns that a block keeps when it is cut for the sake of more blocks
-WEIGHT_ROWS = 128  # of dW, whose products are long sums
+WEIGHT_BLOCK = 128  # rows and columns of dW that are a task: the less is read of dy and x, the larger it is
+SHORT = 16  # rows that a block of dW keeps: a tile needs no more than 8
 STRIPS = 64  # blocks of columns for few rows, at most; and each has 8 tiles or more
 
 
@@ -76,30 +78,36 @@ def row_blocks(rows):
     return grid(rows, 1)[0]
 
 
-def rows_stay_together(rows, weight):
+def rows_stay_together(rows):
     """Whether a feed-forward layer is cut into blocks of rows, each of which goes through all its products; else each
-    product is cut by itself. It takes enough rows, or weights so light that small blocks do no harm."""
-    return rows > ENOUGH or (weight.size <= LIGHT and rows >= 2 * LOW)
+    product is cut by itself."""
+    return blocks(rows, WIDE) >= 4
 
 
-@kernel
-def times_transposed(blas, y, x, weight, n0, n1, f0, f1):
-    """One block of y = x Wᵀ.   y (N, F); x (N, C); weight (F, C)"""
-    if is_few(n1 - n0, x.shape[1]):
-        few_rows(y[n0:n1], x[n0:n1], weight, f0, f1)
-    else:
-        gemm(blas, y[n0:n1, f0:f1], x[n0:n1], weight[f0:f1], False, True, False)
+@register_jitable
+def panel_grid(rows, width, columns):
+    """Into how many blocks a product by panels is cut, down and across."""
+    down, across = panel_rows(rows, width), 1
+    while down * across < TASKS and columns >= 2 * across * NARROW:
+        across *= 2
+    return down, across
 
 
-@blas_kernel
-def _linear(blas, y, x, weight, bias):
+@register_jitable
+def panel_block(task, down, across, rows, columns):
+    """One of these blocks. A thread takes tasks that follow each other: these have different rows, and the last rows
+    may be fewer."""
+    (n0, n1), (f0, f1) = part(task % down, down, rows, WIDE), part(task // down, across, columns, SIDE)
+    return n0, n1, f0, f1
+
+
+@kernel(parallel=True)
+def _linear(y, x, weight, bias):
     N, F = y.shape
-    down, across = grid(N, F)
+    down, across = panel_grid(N, x.shape[1], F)
     for task in prange(down * across):
-        i, j = task // across, task % across
-        n0, n1, f0, f1 = i * N // down, (i + 1) * N // down, j * F // across, (j + 1) * F // across
-        times_transposed(blas, y, x, weight, n0, n1, f0, f1)
-        add_bias(y, bias, n0, n1, f0, f1)
+        n0, n1, f0, f1 = panel_block(task, down, across, N, F)
+        by_panels(y[n0:n1], x[n0:n1], weight, bias, f0, f1)
 
 
 @kernel
@@ -111,8 +119,7 @@ def strips(columns):
 @kernel
 def strip(task, tasks, columns):
     """Where one of these blocks begins and ends: whole tiles, but for the last one."""
-    tiles = blocks(columns, TILE)
-    return task * tiles // tasks * TILE, min(columns, (task + 1) * tiles // tasks * TILE)
+    return part(task, tasks, columns, TILE)
 
 
 @kernel(parallel=True)
@@ -136,39 +143,46 @@ def add_rows(total, x, n0, n1):
 
 
 @kernel
-def weight_blocks(rows):
-    """Into how many blocks the rows of dW are cut."""
-    tasks = blocks(rows, WEIGHT_ROWS)
-    return tasks + 1 if too_few(tasks) and rows >= 2 * LOW else tasks
+def weight_blocks(dweight):
+    """Into how many blocks dW is cut.   dweight (F, C)"""
+    F, C = dweight.shape
+    down, across = blocks(F, WEIGHT_BLOCK), blocks(C, WEIGHT_BLOCK)
+    while too_few(down * across) and 0 < 2 * down * SHORT <= F:
+        down *= 2
+    return down * across
 
 
 @kernel
-def weight_block(blas, dweight, dy, x, task, tasks):
-    """One block of rows of dW = dyᵀ x."""
-    f0, f1 = task * len(dweight) // tasks, (task + 1) * len(dweight) // tasks
-    gemm(blas, dweight[f0:f1], dy[:, f0:f1], x, True, False, False)
+def weight_block(dweight, dy, x, task, tasks):
+    """One block of dW = dyᵀ x.   dweight (F, C); dy (N, F); x (N, C)"""
+    F, C = dweight.shape
+    across = blocks(C, WEIGHT_BLOCK)
+    f0, f1 = part(task // across, tasks // across, F, TILE_ROWS)
+    c0, c1 = part(task % across, across, C, WIDE)
+    multiply_long(dweight[f0:f1, c0:c1], dy[:, f0:f1], x[:, c0:c1], True, False)
 
 
-@blas_kernel
-def _linear_backward(blas, dx, dweight, sums, dy, x, weight):
+@kernel(parallel=True)
+def _linear_backward(dx, dweight, sums, dy, x, weight):
     """sums (blocks of rows, F): the bias gradient of each block, or nothing"""
     N, C = dx.shape
     down, across = grid(N, C)
     for task in prange(down * across):
         i, j = task // across, task % across
-        n0, n1, c0, c1 = i * N // down, (i + 1) * N // down, j * C // across, (j + 1) * C // across
-        gemm(blas, dx[n0:n1, c0:c1], dy[n0:n1], weight[:, c0:c1], False, False, False)
+        n0, n1 = i * N // down, (i + 1) * N // down
+        c0, c1 = part(j, across, C, WIDE)
+        multiply_long(dx[n0:n1, c0:c1], dy[n0:n1], weight[:, c0:c1], False, False)
         if j == 0 and sums.size:
             add_rows(sums[i], dy, n0, n1)  # these rows are in the cache now
-    tasks = weight_blocks(dweight.shape[0])
+    tasks = weight_blocks(dweight)
     for task in prange(tasks):
-        weight_block(blas, dweight, dy, x, task, tasks)
+        weight_block(dweight, dy, x, task, tasks)
 
 
 def product(x, weight, bias):
     """x Wᵀ + b on contiguous arrays; an empty bias is none."""
     y = np.empty((len(x), len(weight)), x.dtype)
-    _linear_few(y, x, weight, bias) if is_few(*x.shape) else _linear(y, x, weight, bias)
+    _linear_few(y, x, weight, bias) if is_few(len(x)) else _linear(y, x, weight, bias)
     return y
 
 

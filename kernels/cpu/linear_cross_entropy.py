@@ -1,6 +1,6 @@
 """A linear head and its cross-entropy in one, without ever storing the logits whole.
 
-Rows are taken in chunks whose logits fill a buffer of 64 MB. The logits lie transposed, a word a row: then neither the
+Rows are taken in chunks, whose logits fit a buffer of 64 MB. The logits lie transposed, a word a row: then neither the
 weights nor the logits have to be copied for any of the three products (tiles.py), and the softmax of a row of x is a
 plain loop down the words, one row in each lane of a vector. A task takes a run of words, in blocks of BLOCK words by
 BLOCK rows, so that everything done to a block finds it in the cache:
@@ -14,6 +14,9 @@ ignored target are left out before the first product: padding costs nothing.
 
 `shift` is near the largest logit so far: it moves when a logit is greater by more than SLACK, and what was added up is
 then multiplied by exp(old - new), as in attention. Nearly all of that happens in the first block.
+
+What a block needs next (exponentials, words, rows of dW) is asked for while the products of this one run: it comes from
+memory, and left to itself the processor waits for it.
 
 Each task adds up a dx of its own; their number follows from the sizes, so that the number of threads changes no bit.
 """
@@ -31,8 +34,10 @@ from kernels.cpu.workspace import recycled, scratch
 from kernels.reference.cross_entropy import kept_rows
 
 BUFFER_BYTES = 64 * 2**20
+CHUNK = 256  # rows at most: more are no faster, as long as the next block is asked for in time
 BLOCK = 128  # words, or rows of x, at a time
 FEW = 64  # words for which no further task is worth it
+TILE = 32  # columns that a product takes at a time
 SLACK = 20  # e^20 times 50,000 words is far from the largest float32
 
 
@@ -75,6 +80,21 @@ def _move_shifts(dx, shift, total, top, started):
             shift[n] = top[n]
 
 
+@kernel
+def _next_tile(e, task, block, group):
+    """The tile that a task comes to after this one."""
+    if group + 1 < e.shape[2]:
+        return e[task, block, group + 1]
+    return e[task, (block + 1) % e.shape[1], 0]
+
+
+@kernel
+def _next_words(weight, v0, n0, n1, rows):
+    """Of the block of words that begins at v0, as large a part as n0 ... n1 is of all rows.   weight (V, C)"""
+    last = weight.shape[0]
+    return weight[min(last, v0 + n0 * BLOCK // rows) : min(last, v0 + n1 * BLOCK // rows)]
+
+
 @kernel(parallel=True)
 def _forward(e, dx, shifts, totals, sums, wanted, x, weight, bias, targets, smoothing):
     """One chunk: e = exp(logits - shifts), their sums `totals`, and dx without its factors; `sums` are those of the
@@ -96,8 +116,9 @@ def _forward(e, dx, shifts, totals, sums, wanted, x, weight, bias, targets, smoo
             for n0 in range(0, rows, BLOCK):
                 n1 = min(n0 + BLOCK, rows)
                 n = n1 - n0
-                tile = e[task, block % e.shape[1], n0 // BLOCK]
-                multiply(tile[:words, :n], weight[v0 : v0 + words], x[:, n0:n1], False, False)
+                place = block % e.shape[1]
+                tile, coming = e[task, place, n0 // BLOCK], _next_tile(e, task, place, n0 // BLOCK)
+                multiply(tile[:words, :n], weight[v0 : v0 + words], x[:, n0:n1], False, False, coming)
                 top[:] = -np.inf
                 for v in range(words):
                     _raise(top[:n], tile[v], bias[v0 + v])
@@ -119,7 +140,8 @@ def _forward(e, dx, shifts, totals, sums, wanted, x, weight, bias, targets, smoo
                     _add_exp(part[:n], tile[v][:n], bias[v0 + v], top)
                 _add_to(totals[task][n0:n1], part[:n], zero)
                 if dx.shape[0]:
-                    multiply(dx_part, tile[:words, :n], weight[v0 : v0 + words], True, v0 > first)
+                    ahead = _next_words(weight, v0 + BLOCK, n0, n1, rows)
+                    multiply(dx_part, tile[:words, :n], weight[v0 : v0 + words], True, v0 > first, ahead)
             shifts[task, block] = shift
 
 
@@ -138,6 +160,7 @@ def _weight_gradient(dweight, dbias, e, shifts, lse, x, x_sum, targets, mean, sp
     dbias (V) or (0), in double precision; lse, targets (n); x (n, C); x_sum (C), of all rows; mean, spread, factor:
     1/N, ε/(V N) and (1 - ε)/N; add: not the first chunk"""
     V, tasks, (rows, C) = dweight.shape[0], shifts.shape[0], x.shape
+    middle = C // (2 * TILE) * TILE
     for task in prange(tasks):
         first, last = task * V // tasks, (task + 1) * V // tasks
         scaled, share = np.empty((BLOCK, C), x.dtype), np.empty(BLOCK, x.dtype)
@@ -151,7 +174,11 @@ def _weight_gradient(dweight, dbias, e, shifts, lse, x, x_sum, targets, mean, sp
                 if dbias.size:  # reads the tile in order, which brings it into the cache for the product
                     for v in range(v0, v1):
                         dbias[v] += part_dot(share[: n1 - n0], tile[v - v0])
-                multiply(dweight[v0:v1], tile[: v1 - v0, : n1 - n0], scaled[: n1 - n0], False, add or n0 > 0)
+                # in two parts: one asks for the next exponentials, the other for the next rows of dW
+                left, more = tile[: v1 - v0, : n1 - n0], add or n0 > 0
+                coming, ahead = _next_tile(e, task, block, n0 // BLOCK), _next_words(dweight, v1, n0, n1, rows)
+                multiply(dweight[v0:v1, :middle], left, scaled[: n1 - n0, :middle], False, more, coming)
+                multiply(dweight[v0:v1, middle:], left, scaled[: n1 - n0, middle:], False, more, ahead)
             for n in range(rows):
                 if v0 <= targets[n] < v1:
                     for c in range(C):
@@ -187,8 +214,8 @@ def _layout(V):
 
 
 def _rows_of_chunk(N, words, itemsize):
-    """As many rows as the buffer holds, whole blocks of them where it holds one."""
-    most = max(1, BUFFER_BYTES // (words * itemsize))
+    """As many rows as the buffer holds, up to CHUNK, whole blocks of them where it holds one."""
+    most = max(1, min(CHUNK, BUFFER_BYTES // (words * itemsize)))
     return min(N, most // BLOCK * BLOCK if most > BLOCK else most)
 
 

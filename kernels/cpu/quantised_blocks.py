@@ -25,7 +25,7 @@ Q8_0_BYTES, Q4_1_BYTES = QUANTISED["Q8_0"], QUANTISED["Q4_1"]
 LANES = WEIGHTS_OF_A_BLOCK // 2
 
 BYTE, WORD, LONG, HALF, FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.HalfType(), ir.FloatType()
-FLAGS = ("contract", "nsz")  # a·b + c may be one instruction
+FLAGS = ("contract",)  # a·b + c may be one instruction
 
 
 def _vector(element):

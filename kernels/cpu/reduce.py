@@ -6,6 +6,7 @@ import math
 import numpy as np
 from numba import prange
 
+from kernels.cpu.each import addresses, array_at, shared
 from kernels.cpu.jit import contiguous, flat, kernel
 from kernels.cpu.linear import column_sums
 from kernels.cpu.softmax import largest
@@ -36,13 +37,37 @@ def _max_rows(y, x):
         y[o] = best
 
 
+@kernel
+def _part_squares(x):
+    """Σ x² in double precision: a kernel of its own, so that it is vectorised (see sums.py)."""
+    total = 0.0
+    for i in range(x.size):
+        total += np.float64(x[i]) * np.float64(x[i])
+    return total
+
+
 @kernel(parallel=True)
 def _sum_of_squares(partial, x):
     for b in prange(partial.size):
+        partial[b] = _part_squares(x[b * BLOCK : (b + 1) * BLOCK])
+
+
+@kernel(parallel=True)
+def _sum_of_squares_each(totals, addresses, sizes, number):
+    for array in prange(totals.size):
+        x = array_at(addresses[array], sizes[array], number)
         total = 0.0
-        for i in range(b * BLOCK, min(x.size, (b + 1) * BLOCK)):
-            total += np.float64(x[i]) * np.float64(x[i])
-        partial[b] = total
+        for first in range(0, x.size, BLOCK):
+            total += _part_squares(x[first : first + BLOCK])
+        totals[array] = total
+
+
+@kernel
+def _in_order(partial):
+    total = 0.0
+    for b in range(partial.size):
+        total += partial[b]
+    return total
 
 
 def _reduced_last(x, axes):
@@ -78,4 +103,13 @@ def sum_of_squares(x):
     """Σ x² in double precision, as a Python float: what the norm of a gradient is made of."""
     partial = np.empty(-(-x.size // BLOCK))
     _sum_of_squares(partial, flat(x))
-    return float(partial.sum())
+    return _in_order(partial)
+
+
+def sum_of_squares_each(calls):
+    """The same for several arrays in one sweep."""
+    arrays = [flat(x) for (x,) in calls]
+    totals, sizes = np.empty(len(arrays)), np.array([a.size for a in arrays])
+    zero = arrays[0].dtype.type(0)
+    shared(_sum_of_squares_each, int(sizes.sum()), totals, addresses(arrays), sizes, zero)
+    return totals.tolist()

@@ -23,16 +23,18 @@ TABLES = 8  # kept: forward and backward, for a few lengths of sequence
 
 @lru_cache(maxsize=TABLES)
 def _table(positions: bytes, base: float, D: int, dtype: np.dtype):
-    """cos, sin (P · T, D/2) of p · base^(-2i/D), formed in float64: far from the start, float32 would have lost most
-    digits of the turn."""
+    """cos, sin of p · base^(-2i/D), P · T rows of D/2 one after another, formed in float64: far from the start, float32
+    would have lost most digits of the turn."""
     angles = np.frombuffer(positions, np.int64)[:, None] * base ** (-np.arange(0, D, 2) / D)
-    return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+    return np.cos(angles).astype(dtype).reshape(-1), np.sin(angles).astype(dtype).reshape(-1)
 
 
 def _span(x):
     """The memory from the first number of x to its last as one row, and how many numbers apart neighbours along each
     axis are. Indices into one row show the compiler that the numbers of a head are neighbours."""
     apart = tuple(stride // x.itemsize for stride in x.strides)
+    if x.flags.c_contiguous:
+        return x.reshape(-1), apart
     last = sum((size - 1) * steps for size, steps in zip(x.shape, apart, strict=True))
     return as_strided(x, (last + 1,), (x.itemsize,)), apart
 
@@ -40,31 +42,37 @@ def _span(x):
 def _rows_of_neighbours(x):
     """x itself where its rows are runs of neighbours that can be written to (Numba would compile anew for read-only
     arrays), else a copy."""
+    if x.flags.c_contiguous and x.flags.writeable:
+        return x
     neighbours = x.shape[-1] == 1 or x.strides[-1] == x.itemsize
     forward = all(stride >= 0 and stride % x.itemsize == 0 for stride in x.strides)
     return x if neighbours and forward and x.flags.writeable else np.array(x, order="C")
 
 
 @kernel(parallel=True)
-def _interleaved(y, y_apart, x, x_apart, cos, sin, B, H, T):
-    own, half = 0 if cos.shape[0] == T else T, cos.shape[1]  # own: rows of the table from one sequence to the next
+def _interleaved(y, y_apart, x, x_apart, cos, sin, half, B, H, T):
+    own = 0 if cos.size == T * half else T * half  # numbers of the table from one sequence to the next
     parts = blocks(T, ROWS)
+    without_gaps = x_apart[2] == 2 * half and y_apart[2] == 2 * half
     for task in prange(B * H * parts):
         b, h, part = task // (H * parts), task // parts % H, task % parts
+        first, last = part * ROWS, min(T, (part + 1) * ROWS)
         to, at = b * y_apart[0] + h * y_apart[1], b * x_apart[0] + h * x_apart[1]
-        for t in range(part * ROWS, min(T, (part + 1) * ROWS)):
-            turned = y[to + t * y_apart[2] :][: 2 * half]
-            pairs = x[at + t * x_apart[2] :][: 2 * half]
-            c, s = cos[b * own + t], sin[b * own + t]
-            for i in range(half):
-                left, right = pairs[2 * i], pairs[2 * i + 1]
+        together = last - first if without_gaps else 1  # rows that are one long row, to the compiler's advantage
+        pairs = together * half
+        for t in range(first, last, together):
+            turned = y[to + t * y_apart[2] :][: 2 * pairs]
+            given = x[at + t * x_apart[2] :][: 2 * pairs]
+            c, s = cos[b * own + t * half :][:pairs], sin[b * own + t * half :][:pairs]
+            for i in range(pairs):
+                left, right = given[2 * i], given[2 * i + 1]
                 turned[2 * i] = left * c[i] - right * s[i]
                 turned[2 * i + 1] = left * s[i] + right * c[i]
 
 
 @kernel(parallel=True)
-def _half_split(y, y_apart, x, x_apart, cos, sin, B, H, T):
-    own, half = 0 if cos.shape[0] == T else T, cos.shape[1]
+def _half_split(y, y_apart, x, x_apart, cos, sin, half, B, H, T):
+    own = 0 if cos.size == T * half else T * half
     parts = blocks(T, ROWS)
     for task in prange(B * H * parts):
         b, h, part = task // (H * parts), task // parts % H, task % parts
@@ -72,7 +80,7 @@ def _half_split(y, y_apart, x, x_apart, cos, sin, B, H, T):
         for t in range(part * ROWS, min(T, (part + 1) * ROWS)):
             turned = y[to + t * y_apart[2] :][: 2 * half]
             pairs = x[at + t * x_apart[2] :][: 2 * half]
-            c, s = cos[b * own + t], sin[b * own + t]
+            c, s = cos[b * own + t * half :][:half], sin[b * own + t * half :][:half]
             for i in range(half):
                 left, right = pairs[i], pairs[i + half]
                 turned[i] = left * c[i] - right * s[i]
@@ -85,5 +93,5 @@ def rotary(x, positions, base, interleaved):
     cos, sin = _table(ids64(positions).tobytes(), float(base), x.shape[3], x.dtype)
     x = _rows_of_neighbours(x)
     y = fresh_like(x)
-    (_interleaved if interleaved else _half_split)(*_span(y), *_span(x), cos, sin, *x.shape[:3])
+    (_interleaved if interleaved else _half_split)(*_span(y), *_span(x), cos, sin, x.shape[3] // 2, *x.shape[:3])
     return y

@@ -49,16 +49,19 @@ if hasattr(os, "register_at_fork"):
 
 
 def threaded(dispatcher):
-    """A parallel kernel with the number of threads that its arguments are worth."""
+    """A parallel kernel with the number of threads that its arguments are worth. `numbers` tells how many there are to
+    work on where the arguments do not."""
 
     @wraps(dispatcher.py_func)
-    def call(*args):
+    def call(*args, numbers=0):
         get, set = _Process.thread_count or _start()
         if _Process.needs_start:
             _start_again()
         if _Process.one_alone:
             return _alone(dispatcher, args)
         if not _Process.is_forked:
+            if numbers >= SMALL:
+                return dispatcher(*args)
             for arg in args:
                 if type(arg) is np.ndarray and arg.size >= SMALL:
                     return dispatcher(*args)

@@ -26,9 +26,14 @@ from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic, overload
 
+from kernels.cpu.few_rows import LINE, prefetch
+from kernels.cpu.jit import kernel
+
 FEATURES = getattr(numba.config, "CPU_FEATURES", None) or binding.get_host_cpu_features().flatten()
 # AVX-512 has 32 registers of 16 floats; others 16 (x86) or 32 of 8 or 4. More accumulators than fit would be spilled.
 LANES, ROWS = (16, 8) if "+avx512f" in FEATURES else (8, 6)
+# The part of b that all rows of a long product meet before the next one: with as much of a, half of the second cache.
+TERMS, COLUMNS = 256, 256
 
 
 @intrinsic(prefer_literal=True)
@@ -106,32 +111,44 @@ def _tile(typing, columns, number, rows, k, c, c_row, a, a_row, a_step, b, b_ste
     return signature, generate
 
 
-def multiply(c, a, b, transpose_a, add):
+def multiply(c, a, b, transpose_a, add, ahead=None):
     """c = op(a) b, or c += ... with `add`; op transposes or not. To be called inside a kernel.
 
-    c (m, n); op(a) (m, k); b (k, n): rows of neighbouring elements, at any distance from each other"""
+    c (m, n); op(a) (m, k); b (k, n): rows of neighbouring elements, at any distance from each other.
+    ahead: a piece of memory without gaps that will be wanted soon. Some of it is asked for before every tile, so that
+    it is in the second cache when the product is done."""
     product = (a.T if transpose_a else a) @ b
     c[...] = c + product if add else product
 
 
 @overload(multiply)
-def _compiled_multiply(c, a, b, transpose_a, add):
+def _compiled_multiply(c, a, b, transpose_a, add, ahead=None):
     size = 4 if c.dtype == types.float32 else 8
     wide = 2 * LANES * 4 // size  # columns of a whole tile; then the next smaller powers of two
     half = wide // 2
+    asks = isinstance(ahead, types.Array)
 
-    def compiled(c, a, b, transpose_a, add):
+    def compiled(c, a, b, transpose_a, add, ahead=None):
         m, n = c.shape
         k = b.shape[0]
         c_row, a_row, a_step, b_step = c.strides[0], a.strides[0], size, b.strides[0]
         if transpose_a:
             a_row, a_step = size, a.strides[0]
         zero = c.dtype.type(0)
+        if asks:
+            asked, end = np.int64(ahead.ctypes.data), np.int64(ahead.ctypes.data) + ahead.size * size
+            tiles = max(1, (m + ROWS - 1) // ROWS * (n // wide))
+            lines = ahead.size * size // LINE // tiles + 1
         for i in range(0, m, ROWS):
             rows = min(ROWS, m - i)
             c_at, a_at = np.int64(c.ctypes.data) + i * c_row, np.int64(a.ctypes.data) + i * a_row
             b_at = np.int64(b.ctypes.data)
             for _ in range(n // wide):
+                if asks:
+                    for _ in range(lines):
+                        if asked < end:
+                            prefetch(asked)
+                            asked += LINE
                 _tile(wide, zero, rows, k, c_at, c_row, a_at, a_row, a_step, b_at, b_step, add)
                 c_at, b_at = c_at + wide * size, b_at + wide * size
             if n & half:
@@ -150,3 +167,19 @@ def _compiled_multiply(c, a, b, transpose_a, add):
                 _tile(1, zero, rows, k, c_at, c_row, a_at, a_row, a_step, b_at, b_step, add)
 
     return compiled
+
+
+@kernel
+def multiply_long(c, a, b, transpose_a, add):
+    """c = op(a) b, or c += ... with `add`, for operands of any size: a part of b at a time, which stays in the cache
+    while all rows meet it.
+
+    c (m, n); op(a) (m, k); b (k, n)"""
+    n, k = c.shape[1], b.shape[0]
+    parts = max(1, (k + TERMS - 1) // TERMS)
+    for j0 in range(0, n, COLUMNS):
+        j1 = min(j0 + COLUMNS, n)
+        for part in range(parts):
+            k0, k1 = part * k // parts, (part + 1) * k // parts
+            left = a[k0:k1] if transpose_a else a[:, k0:k1]
+            multiply(c[:, j0:j1], left, b[k0:k1, j0:j1], transpose_a, add or part > 0)

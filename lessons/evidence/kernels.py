@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import numba
 import numpy as np
 
 import kernels
@@ -149,31 +150,44 @@ SHOWN = {
 
 
 SLOW = 0.3  # seconds: what takes longer is timed in two rounds only
+QUIET = 0.75  # a kernel that got less of the processors' time shared them with other programs
+B, H, T, D = 2, 4, 512, 64  # of attention, with the length and the width that the lesson counts
+SIZES = f"Attention: {B} texts of {T} words, {H} heads of width {D}, no mask."
 
 
-def under_the_roof(by_steps: Callable, rounds: int = 8) -> tuple[list[roofline.Point], float, float]:
-    """Where the kernels of a training step stand; the peak of this machine in GFLOPS, and its memory in GB/s.
+def under_the_roof(by_steps: Callable, rounds: int = 8) -> tuple[list[roofline.Point], float, float, float]:
+    """Where the kernels of a training step stand; the peak of this machine in GFLOPS, and its memory in GB/s; which
+    share of the processors' time softmax got while it ran on all of them: about 1 where nothing else runs.
 
     Everything is timed in turn, round after round, and the best of all rounds counts: what other programs take from
     this machine then hits no kernel alone. The peak is the best that was seen of a large product and of all kernels."""
     with kernels.use("numba") as tier:
-        (q,) = leaves(8, 2, 256, 100, count=1)
-        given = roofline.arguments()
+        (q,) = leaves(B, H, T, D, count=1)
+        inputs, options = (q.array,) * 3, (Mask(), D**-0.5, Dropout())
+        forward = tier.attention(*inputs, *options)
+        given = roofline.arguments() | {
+            "attention": (*inputs, *options),
+            "attention_backward": (q.array, *inputs, *forward, *options),
+        }
         costs = {"attention, step by step": tape.cost(by_steps(q, q, q))}
         work = {"attention, step by step": lambda: by_steps(q, q, q)}
         for name, label in SHOWN.items():
             costs[label] = CONTRACT[name].cost(*given[name])
             work[label] = functools.partial(getattr(tier, name), *given[name])
-        best, peak = dict.fromkeys(work, float("inf")), 0.0
+        best, peak, shares = dict.fromkeys(work, float("inf")), 0.0, []
         for number in range(rounds + 1):  # the first is to warm up
             for label, run in work.items():
-                start = time.perf_counter()
+                start, processor = time.perf_counter(), time.process_time()
                 if number < 3 or best[label] < SLOW:
                     run()
-                    best[label] = min(best[label], time.perf_counter() - start) if number else float("inf")
+                    took = time.perf_counter() - start
+                    best[label] = min(best[label], took) if number else float("inf")
+                    if label == "softmax" and number:
+                        shares.append((time.process_time() - processor) / took / numba.get_num_threads())
             peak = max(peak, machine.sgemm_peak(tries=1))
     points = [
         roofline.Point(label, cost.flops / bytes_of(cost), cost.flops / best[label] / 1e9, best[label] * 1e3)
         for label, cost in costs.items()
     ]
-    return points, max(peak, *(point.gflops for point in points)), machine.bandwidth()
+    highest = max(peak, *(point.gflops for point in points))
+    return points, highest, machine.bandwidth(), float(np.median(shares))

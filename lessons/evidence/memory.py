@@ -209,7 +209,7 @@ def predicted_head(N: int) -> tuple[int, int]:
     many more are allowed: a number for each row of the buffer and block of words, eight of double precision for each
     row and task, one of those for each word's bias, and a few for each position. V is a power of two here, so that no
     block of words needs padding."""
-    rows = min(N, head.BUFFER_BYTES // (4 * V))
+    rows = min(N, head.CHUNK, head.BUFFER_BYTES // (4 * V))
     bytes_ = 4 * (rows * V + rows * C + rows * head.PARTIALS * C + N * C + V * C + V)
     return bytes_, 4 * rows * (V // head.BLOCK + 16 * head.PARTIALS) + 8 * V + 32 * N + PYTHON
 

@@ -27,6 +27,7 @@ TRACKS: Mapping[str, tuple[str, Sequence[str]]] = {
         "losses, optimizers and tasks",
         ("cross-entropy", "clip-gradients", "adam-step", "warm-up", "head-swap", "mask-words", "label-smoothing"),
     ),
+    "models": ("all parts put together", ("encoder-layer", "small-gpt", "beat-the-bigram")),
     "decoding": ("from probabilities to text", ("greedy", "key-value-cache", "beam-search", "no-repeat")),
     "numba": (
         "kernels for the processor",

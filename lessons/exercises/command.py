@@ -143,7 +143,7 @@ def check(options: Options, among: list[Exercise]) -> int:
     except OSError as error:
         raise system_error(path, "cannot be read", error, FileError) from None
     progress = Progress(Path(options.folder))
-    if exercise.kind != "python":
+    if exercise.kind in ("numba", "cuda"):
         print(f"judging {path} (a compiler takes part: some seconds) ...", file=sys.stderr, flush=True)
     with Sandbox() as sandbox:
         verdict = Judge(sandbox).judge(exercise, source)

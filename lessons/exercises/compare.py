@@ -11,7 +11,7 @@ from minitransformer.errors import excerpt
 
 # Relative to the largest entry. In float64 another order of summation changes some 1e-15, a wrong formula far more than
 # 1e-9; float32 (CUDA) has seven digits, of which a sum over some hundred numbers costs one or two.
-TOLERANCE = {"python": 1e-9, "numba": 1e-9, "cuda": 2e-5}
+TOLERANCE = {"python": 1e-9, "engine": 1e-9, "numba": 1e-9, "cuda": 2e-5}
 SHOWN = 12  # entries of an array that are printed in full
 
 

@@ -13,7 +13,9 @@ and, where needed,
     forward(*arguments)               instead of `expected`: the function, of Tensors, whose gradient is asked for
     TOLERANCE                         instead of that of compare.py, relative to the largest entry
     RESULTS                           names of the results, when there are several
-    KIND                              "python" (if not given), "numba" or "cuda"
+    judged(case, result)              instead of `expected`, where many answers are right: what is wrong, and the likely
+                                      mistake (two sentences, the second may be empty), or None
+    KIND                              "python" (if not given), "engine" (answers may import autograd), "numba" or "cuda"
     ALLOWED                           packages that answers may import beside NumPy
     FORBIDDEN                         functions that are the task itself, and must not be called
     launch(*arguments)                for CUDA: how the kernel is started
@@ -35,7 +37,7 @@ from typing import Any
 from lessons.exercises.compare import TOLERANCE
 from minitransformer.errors import FileError
 
-KINDS = {"python": ".py", "numba": ".py", "cuda": ".cu"}
+KINDS = {"python": ".py", "engine": ".py", "numba": ".py", "cuda": ".cu"}
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ class Exercise:
     tolerance: float = 0.0
     forbidden: Sequence[str] = ()
     forward: Callable[..., Any] | None = None
+    judged: Callable[..., tuple[str, str] | None] | None = None
     launch: Callable[..., Launch] | None = None
     demands: Callable[..., str | None] | None = None
 
@@ -158,7 +161,7 @@ def read_exercise(path: Path) -> Exercise:
     missing = [
         name for name in ("TRACK", "HINTS", "SOLUTION", "ANOTHER", "WRONG", "cases") if not hasattr(module, name)
     ]
-    if not hasattr(module, "expected") and not hasattr(module, "forward"):
+    if not any(hasattr(module, name) for name in ("expected", "forward", "judged")):
         missing.append("expected")
     if getattr(module, "KIND", "python") not in KINDS:
         raise FileError(path, f"KIND is {module.KIND!r}", f"choose one of {', '.join(KINDS)}")
@@ -173,7 +176,8 @@ def read_exercise(path: Path) -> Exercise:
     function = getattr(module, "FUNCTION", found[-1] if found else "")
     if not function:
         raise FileError(path, "STUB defines no function", "write `def name(arguments):` in it")
-    forward = getattr(module, "forward", None)
+    forward, judged = getattr(module, "forward", None), getattr(module, "judged", None)
+    expected = getattr(module, "expected", None) or (_gradient(forward) if forward else _nothing)
     # what a file may leave out, and what holds then
     options = {
         "lesson": "", "level": 1, "minutes": 10, "results": (), "allowed": (), "forbidden": (),
@@ -183,7 +187,7 @@ def read_exercise(path: Path) -> Exercise:
         name=path.stem.replace("_", "-"), track=module.TRACK, kind=kind, function=function,
         statement=inspect.cleandoc(module.__doc__) + "\n", stub=stub, hints=tuple(module.HINTS),
         solution=module.SOLUTION.lstrip("\n"), another=module.ANOTHER.lstrip("\n"), wrong=module.WRONG,
-        cases=module.cases, expected=getattr(module, "expected", None) or _gradient(forward), forward=forward,
+        cases=module.cases, expected=expected, forward=forward, judged=judged,
         launch=getattr(module, "launch", None), demands=getattr(module, "demands", None),
         **{name: getattr(module, name.upper(), value) for name, value in options.items()},
     )  # fmt: skip
@@ -214,9 +218,12 @@ def _module(path: Path) -> ModuleType:
     return module
 
 
-def _gradient(forward: Callable[..., Any] | None) -> Callable[..., Any]:
+def _nothing(*_: Any) -> None:
+    """What is expected where a result is judged instead of compared."""
+
+
+def _gradient(forward: Callable[..., Any]) -> Callable[..., Any]:
     """(dy, *inputs) → the gradients of forward(*inputs), by the engine."""
-    assert forward is not None
 
     def expected(dy, *inputs):
         from autograd import Tensor

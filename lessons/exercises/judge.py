@@ -77,7 +77,8 @@ class Judge:
             ]  # fmt: skip
         else:
             calls = [(cases[n].call or exercise.function, cases[n].arguments) for n in numbers]
-        allowed = (*exercise.allowed, *(("numba", "llvmlite") if exercise.kind == "numba" else ()))
+        at_hand = {"numba": ("numba", "llvmlite"), "engine": ("autograd", "kernels")}
+        allowed = (*exercise.allowed, *at_hand.get(exercise.kind, ()))
         seconds = COMPILING if exercise.kind == "cuda" or (exercise.kind == "numba" and not plain) else SECONDS
         limits = {"seconds": seconds, "megabytes": MEGABYTES} | self.limits
         return self.sandbox.run(exercise.kind, exercise.file, source, calls, plain=plain, allowed=allowed, **limits)
@@ -106,6 +107,11 @@ class Judge:
         case, wanted, answer = self._inputs(exercise)[0][n], self._inputs(exercise)[1][n], given[n]
         if answer.error:
             return raised(exercise, case, answer, source)
+        if exercise.judged is not None:
+            said = exercise.judged(case, normal(answer.result))
+            return (
+                Verdict(False, "wrong result", f"{shown_input(exercise, case)}\n{said[0]}", said[1]) if said else None
+            )
         names = ", ".join(exercise.results) or ("result" if not case.call else case.call)
         found = difference(wanted, normal(answer.result), exercise.tolerance, names)
         if answer.race:

@@ -30,7 +30,7 @@ def encoded(value: Any, depth: int = 0) -> Any:
         if array.dtype.kind not in "biuf":
             return {"list": [encoded(one, depth + 1) for one in value]}
         value = array
-    array = np.asarray(value)
+    array = np.asarray(value)  # a Tensor too
     if array.dtype.kind not in "biuf":
         raise NoValue(f"{type(value).__name__} of {array.dtype}" if array.ndim else type(value).__name__)
     if array.nbytes > LARGEST:

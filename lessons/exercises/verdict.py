@@ -45,10 +45,13 @@ def named_arguments(exercise: Exercise, case: Case) -> Mapping[str, Any]:
 
 def shown_input(exercise: Exercise, case: Case) -> str:
     """The input in words, its sizes, and its numbers if they are few."""
-    given = named_arguments(exercise, case)
+    given, parts = named_arguments(exercise, case), dict[str, Any]()
+    for name, value in given.items():
+        each = isinstance(value, dict) and all(isinstance(one, np.ndarray) for one in value.values())
+        parts |= {f"{name}[{key!r}]": one for key, one in value.items()} if each else {name: value}
     sizes = ", ".join(
         f"{name} {np.shape(v)}" if np.ndim(v) else f"{name}={v:.6g}" if isinstance(v, float) else f"{name}={v}"
-        for name, v in given.items()
+        for name, v in parts.items()
     )
     lines = [f"input     {case.label}" + (f": {sizes}" if sizes else "")]
     if sum(np.size(value) for value in given.values()) <= 2 * SHOWN:
@@ -103,8 +106,9 @@ def raised(exercise: Exercise, case: Case, answer: Answer, source: str) -> Verdi
         return Verdict(False, "wrong result", f"{start}got       {answer.text}\nNumbers, arrays or text are expected.")
     if "is not at hand in this exercise" in answer.text:
         text = f"{where}{answer.text}: NumPy and Python's own library are."
-        if exercise.kind == "numba":
-            text = text.replace("NumPy", "NumPy, Numba")
+        more = {"numba": "Numba", "engine": "autograd"}.get(exercise.kind)
+        if more:
+            text = text.replace("NumPy", f"NumPy, {more}")
         return Verdict(False, "engine", text, _NOT_THE_TASK)
     if answer.error == "PermissionError":
         return Verdict(False, "fence", f"{where}{answer.text}", "A function computes from its inputs alone.")
@@ -156,7 +160,9 @@ _NUMBA = {"IndexError": "An index leaves its array: compiled, nobody would tell 
 def ended(outcome: Outcome, case: Case) -> Verdict:
     text = f"input     {case.label}\n"
     if outcome.end == "time":
-        return Verdict(False, "time", f"{text}{outcome.reason}.", "Is there a loop that never ends?")
+        return Verdict(
+            False, "time", f"{text}{outcome.reason}.", "Is there a loop that never ends, or one of too many rounds?"
+        )
     if outcome.end == "exit":
         reason = f"The program ended by itself ({outcome.reason}) before it returned a result."
         return Verdict(False, "exit", text + reason, "Return the result; do not leave the program.")

@@ -42,7 +42,9 @@ def intensity(lengths, steps, fused, limit):
     return figure
 
 
-CARD, CARD_PEAK, CARD_SPEED = "GeForce RTX 3090", 35_600, 936  # GFLOPS in float32 and GB/s, published by its maker
+# As its maker publishes it: GFLOPS in float32 (10,496 cores, 2 operations each, 1.695 GHz), and GB/s (384 bits of 19.5
+# Gbit/s)
+CARD, CARD_PEAK, CARD_SPEED = "GeForce RTX 3090", 35_600, 936
 
 
 def roof(points, peak, speed, machine):
@@ -74,7 +76,8 @@ def roof(points, peak, speed, machine):
     axes.set(ylabel="billion operations a second", title=f"What limits each kernel of a training step\n({machine})")
     axes.legend(loc="lower right")
     line = np.geomspace(left, right, 300)
-    _label(figure, axes, [p[:3] for p in points], [*zip(line, np.minimum(peak, line * speed), strict=True)])
+    heights = [*np.minimum(peak, line * speed), *np.minimum(CARD_PEAK, line * CARD_SPEED)]
+    _label(figure, axes, [p[:3] for p in points], [*zip([*line, *line], heights, strict=True)])
     return figure
 
 
@@ -88,6 +91,8 @@ def _roof_of_a_card(axes, left, right, attentions):
         top = min(CARD_PEAK, point.intensity * CARD_SPEED)
         colour = style.RED if "step" in point.kernel else style.BLUE
         axes.plot(point.intensity, top, "o", mfc="white", mec=colour, ms=8)
+        name = "by steps, at most" if "step" in point.kernel else "in one kernel, at most"
+        axes.annotate(name, (point.intensity, top), (9, -3), textcoords="offset points", **_note("left", "top"))
 
 
 def _note(across, up):
@@ -99,8 +104,9 @@ def _label(figure, axes, places, line):
     where that is some way off."""
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
-    dots = axes.transData.transform([*((x, y) for _, x, y in places), *line])
+    dots, line = (axes.transData.transform(where) for where in ([(x, y) for _, x, y in places], line))
     taken = [text.get_window_extent() for text in axes.texts]
+    room = 7  # pixels that a mark takes around its place
     directions = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)]
     for name, x, y in places:
         for far, (right, up) in itertools.product((10, 22, 36, 52), directions):
@@ -111,7 +117,9 @@ def _label(figure, axes, places, line):
             text.update_positions(renderer)
             box = Text.get_window_extent(text)  # of the words alone, without their stroke
             inside = axes.bbox.x0 < box.x0 and box.x1 < axes.bbox.x1 and axes.bbox.y0 < box.y0 and box.y1 < axes.bbox.y1
-            if inside and not any(map(box.overlaps, taken)) and not any(box.contains(*dot) for dot in dots):
+            upon_a_line = any(box.contains(*place) for place in line)
+            upon_a_mark = any(box.padded(room).contains(*dot) for dot in dots)
+            if inside and not any(map(box.overlaps, taken)) and not upon_a_line and not upon_a_mark:
                 break
             text.remove()
         else:

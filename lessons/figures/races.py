@@ -1,9 +1,39 @@
-"""The figures of lesson 10: what a race does to the numbers, and which lines of memory a warp touches."""
+"""The figures of lesson 10: two threads and a counter, what a race does to the numbers, and which lines of memory a
+warp touches."""
+
+import itertools
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from lessons.harness import style
+
+
+def orders():
+    """All orders in which two threads can read a counter and write it back plus one"""
+    figure, axes = plt.subplots(figsize=(7.2, 3.6))
+    every = sorted(set(itertools.permutations("AABB")))
+    for row, order in enumerate(every):
+        counter, seen = 0, {}
+        for step, name in enumerate(order):
+            if name in seen:
+                counter, text = seen[name] + 1, f"{name} writes {seen[name]} + 1"
+            else:
+                seen[name], text = counter, f"{name} reads {counter}"
+            colour = style.BLUE if name == "A" else style.ORANGE
+            axes.add_patch(
+                plt.Rectangle((step + 0.04, row + 0.1), 0.92, 0.8, fc=colour, alpha=0.9 if name == "A" else 0.45)
+            )
+            axes.text(step + 0.5, row + 0.5, text, ha="center", va="center", color="white" if name == "A" else "black")
+        said = f"counter = {counter}" + ": a one is lost" * (counter < 2)
+        axes.text(4.15, row + 0.5, said, va="center", weight="bold", color=style.GREEN if counter == 2 else style.RED)
+    axes.set(xlim=(0, 5.9), ylim=(len(every), 0), yticks=[], xticks=np.arange(4) + 0.5)
+    axes.set_xticklabels([f"step {step}" for step in range(1, 5)])
+    axes.set(title="Threads A and B each add one to a counter: the six possible orders")
+    axes.tick_params(length=0)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    return figure
 
 
 def race(right, unlucky):

@@ -1,4 +1,5 @@
-"""The lessons' verdicts as one HTML page: no script, no network, readable on a phone. Figures are linked beside it."""
+"""What the lessons found, as one HTML page for whoever has run them and not built the book: verdicts, evidence and
+figures. No script, no network, readable on a phone."""
 
 from html import escape
 from pathlib import Path
@@ -16,17 +17,18 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var
 h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td { overflow-wrap: normal; } a { color: inherit; }
+th, td { overflow-wrap: normal; } a { color: inherit; }
 article { border: 1px solid var(--line); border-left: 5px solid var(--tone); border-radius: 4px;
   padding: .2rem 1rem .8rem; margin: 1.2rem 0; }
 article h3 { margin: .6rem 0 .2rem; font-size: 1.05rem; } .verdict { color: var(--tone); font-weight: 700; }
 .proved { --tone: var(--proved); } .sharpened { --tone: var(--sharpened); } .refuted { --tone: var(--refuted); }
 .failed { --tone: var(--failed); }
-.evidence { font-weight: 600; } summary { cursor: pointer; } ul { padding-left: 1.2rem; margin: .4rem 0; }
+code { font-size: .85em; } article p code { opacity: .6; }
+summary { cursor: pointer; } ul { padding-left: 1.2rem; margin: .4rem 0; }
 pre { background: var(--soft); padding: .6rem; overflow-x: auto; overflow-wrap: normal; font-size: .82rem; }
 figure { margin: 1rem 0; } img { max-width: 100%; height: auto; background: #fff; } figcaption { font-size: .9rem; }
-@media (max-width: 34rem) { th:nth-child(4), td:nth-child(4) { display: none; }
-  article { padding: .2rem .7rem .6rem; } }
+td.lesson { font-weight: 700; padding-top: 1rem; }
+@media (max-width: 34rem) { article { padding: .2rem .7rem .6rem; } }
 """
 
 
@@ -46,26 +48,35 @@ def page(records: list[dict[str, Any]]) -> str:
         if names
     )
     warning += "".join(f"<p>Left out: {escape(r['lesson'])}</p>" for r in records if state(r) == "left out")
-    rows = "".join(_row(claim) for claim in claims)
+    rows = "".join(_rows(record) for record in records if record["claims"])
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Claims on trial</title><style>{STYLE}</style></head><body>
-<h1>Claims on trial</h1>
+<title>What the lessons found</title><style>{STYLE}</style></head><body>
+<h1>What the lessons found</h1>
+<p>The verdicts and figures of the last run on this machine. To read the lessons themselves, open the scripts in
+<code>lessons/</code>, or let <code>make book</code> print them as a book, <code>build/book/index.html</code>.</p>
 <p>{len(claims)} claims: {counts}. Each was tried on the sound engine, then on deliberately broken ones, under which a
 check has to fail: <strong>{caught} of {of} broken engines were caught.</strong></p>{warning}
-<table><thead><tr><th>claim</th><th>verdict</th><th>controls</th><th>evidence</th></tr></thead><tbody>{rows}</tbody></table>
+<table><thead><tr><th>claim</th><th>verdict</th><th>controls caught</th></tr></thead><tbody>{rows}</tbody></table>
 {"".join(_lesson(record) for record in records)}
 </body></html>
 """
 
 
-def _row(claim: dict[str, Any]) -> str:
-    caught, of = score([claim])
-    return (
-        f'<tr><td><a href="#{escape(claim["claim"])}">{escape(claim["claim"])}</a></td>'
-        f'<td class="verdict {_tone(claim)}">{escape(claim["verdict"])}</td>'
-        f"<td>{caught}/{of}</td><td>{escape(claim['evidence'])}</td></tr>"
-    )
+def _rows(record: dict[str, Any]) -> str:
+    link = f'<a href="#{record["lesson"]}">{escape(_heading(record))}</a>'
+    rows = f'<tr><td class="lesson" colspan="3">{link}</td></tr>'
+    for claim in record["claims"]:
+        caught, of = score([claim])
+        rows += (
+            f'<tr><td><a href="#{escape(claim["claim"])}">{escape(claim["statement"])}</a></td>'
+            f'<td class="verdict {_tone(claim)}">{escape(claim["verdict"])}</td><td>{caught} of {of}</td></tr>'
+        )
+    return rows
+
+
+def _heading(record: dict[str, Any]) -> str:
+    return f"{record['lesson'].partition('_')[0].lstrip('0')}. {record['title']}"
 
 
 def _tone(claim: dict[str, Any]) -> str:
@@ -73,14 +84,13 @@ def _tone(claim: dict[str, Any]) -> str:
 
 
 def _lesson(record: dict[str, Any]) -> str:
-    number = record["lesson"].partition("_")[0].lstrip("0")
     unfinished = "" if record["finished"] else '<p class="failed verdict">This lesson did not come to its end.</p>'
     if state(record) == "left out":
         unfinished = f"<p>Left out: {escape(record['left_out'])}.</p>"
     parts = [(claim["line"], _claim(claim)) for claim in record["claims"]]
     parts += [(line, _event(part)) for line, part in record["output"] if isinstance(part, dict)]
     body = "".join(text for _, text in sorted(parts, key=lambda part: part[0]))  # as they stand in the script
-    return f"<h2>{number}. {escape(record['title'])}</h2>{unfinished}{body}"
+    return f'<h2 id="{record["lesson"]}">{escape(_heading(record))}</h2>{unfinished}{body}'
 
 
 def _claim(claim: dict[str, Any]) -> str:
@@ -92,8 +102,9 @@ def _claim(claim: dict[str, Any]) -> str:
         for c in claim["controls"]
     )
     return f"""<article class="{_tone(claim)}" id="{escape(claim["claim"])}">
-<h3>{escape(claim["claim"])}: <span class="verdict">{escape(claim["verdict"])}</span></h3>
-<p>{escape(claim["statement"])}</p><p class="evidence">{escape(claim["evidence"])}</p>
+<h3>{escape(claim["statement"])}</h3>
+<p><span class="verdict">{escape(claim["verdict"])}</span>: {escape(claim["evidence"])}
+<code>{escape(claim["claim"])}</code></p>
 {_checks(claim)}{events}
 <details><summary>Broken engines caught: {caught} of {of}</summary><ul>{controls}</ul></details></article>
 """

@@ -27,5 +27,6 @@ def apply(notebook: bool = False) -> None:
             "lines.linewidth": 1.8,
             "font.size": 10.5,
             "image.cmap": SEQUENTIAL,
+            "svg.hashsalt": "minitransformer",  # the same names inside the file at every run
         }
     )

@@ -194,7 +194,8 @@ class Lesson:
         _close(figure)
 
     def save(self, figure: Any, name: str) -> Path:
-        """Keeps a figure as build/lessons/NN_name.png (a path: with its own ending); a notebook displays it."""
+        """Keeps a figure as build/lessons/NN_name.png (a path: with its own ending); a notebook displays it. The same
+        in lines and letters, NN_name.svg, is for slides."""
         folder, stem = FOLDER, f"{self.name[:2]}_{name}"
         if self.hidden is not None:
             folder, stem = self.hidden.folder, self.hidden.figure(name)
@@ -204,6 +205,8 @@ class Lesson:
             shutil.copyfile(figure, path)
         else:
             figure.savefig(path, dpi=160, bbox_inches="tight")
+            if self.hidden is None:
+                figure.savefig(path.with_suffix(".svg"), bbox_inches="tight", metadata={"Date": None})
         if NOTEBOOK:
             from IPython.display import SVG, Image, display
 

@@ -132,37 +132,14 @@ FILMS = {
     NEXT: _few("films-next", "--from {runs}/films-lm --layer-rate 0.1", ("1e-3", "1e-3", "1e-3"), range(1)),
 }
 
-# the same reviews by a model that others trained; only their first 128 pieces, which is what a core has time for
-PIECES = 128
+# what a model that others trained reads before it is fine-tuned (lessons/results/minilm.py)
 MINILM_READ = Run(
     "minilm-read",
-    "pretrain {runs}/imdb/unlabelled.txt --valid {runs}/imdb/valid.tsv --from minilm --objective masked "
-    f"--max-len {PIECES} --batch 32 --lr 2e-4 --warmup 100 --epochs 3",
+    "pretrain {runs}/imdb/unlabelled.txt --valid {runs}/imdb/valid.tsv --from minilm --objective masked --max-len 128 "
+    "--batch 32 --lr 2e-4 --warmup 100 --epochs 3",
     keep=True,
     module=RESEARCH,
 )
-
-
-def _minilm(name: str, start: str, lr: str, epochs: int) -> dict[int, list[Run]]:
-    """All weights are trained. Rate and epochs are a first choice: only one rate was tried to its end, on the
-    validation texts, with 100 labels and seed 0."""
-    common = (
-        f"--valid {{runs}}/imdb/valid.tsv {start} --max-len {PIECES} --pooling mean --dropout 0.1 --batch 16 "
-        f"--lr {lr} --epochs {epochs} --judge-once"
-    )
-    options = {"measured": TESTED, "module": RESEARCH}
-    return {
-        n: seeds(f"{name}-{n}", f"finetune {{runs}}/imdb/train-{n}.tsv {common}", range(3), **options) for n in LABELS
-    }
-
-
-TUNED, UNTRAINED, READ_FIRST = "MiniLM, fine-tuned", "the same network from scratch", "MiniLM, after reading reviews"
-REAL_WEIGHTS = {
-    TUNED: _minilm("minilm", "--from minilm", "2e-4", 8),
-    UNTRAINED: _minilm("minilm-untrained", "--from minilm --untrained", "2e-4", 8),
-    READ_FIRST: _minilm("minilm-after-reading", "--from {runs}/minilm-read", "2e-4", 8),
-}
-REAL_WEIGHTS_BASES = {READ_FIRST: MINILM_READ}
 
 # ------------------------------------------------------------------------------------------ English into French
 
@@ -195,10 +172,6 @@ EXPERIMENTS = {
     "transfer-lab": _in_turns(TRANSFER_LAB),
     "transfer-ours": [BOOKS_BAG, *_in_turns(TRANSFER_OURS), *_in_turns(TRANSFER_OURS_LONG)],
     "films": [*FILMS_BASES.values(), *(run for by in FILMS.values() for runs in by.values() for run in runs)],
-    "real-weights": [
-        *(run for n in LABELS for run in _in_turns({name: REAL_WEIGHTS[name][n] for name in (TUNED, UNTRAINED)})),
-        MINILM_READ,
-        *(run for runs in REAL_WEIGHTS[READ_FIRST].values() for run in runs),
-    ],
+    "real-weights": [MINILM_READ],
     "translation": [*TRANSLATION.values()],
 }

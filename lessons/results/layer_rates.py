@@ -24,8 +24,5 @@ class RatedAdam(Adam):
             for name in self.parameters
         }
 
-    def _update(self, name: str, *arguments: Any) -> None:
-        lr = self.lr
-        self.lr = lr * self.factors[name]
-        super()._update(name, *arguments)
-        self.lr = lr
+    def rate(self, name: str) -> float:
+        return self.lr * self.factors[name]

@@ -89,8 +89,7 @@ def films_commands(record: Mapping[str, Any]) -> str:
 
 
 def real_weights_table(record: Mapping[str, Any]) -> str:
-    known = load_record(FOLDER / "films.json")
-    return table(real_weights.HEADS, [[cell or "not run" for cell in row] for row in real_weights.rows(record, known)])
+    return table(real_weights.HEADS, real_weights.rows(record, load_record(FOLDER / "films.json")))
 
 
 def translation(record: Mapping[str, Any]) -> str:

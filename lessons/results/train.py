@@ -107,10 +107,6 @@ def add_finetune(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--word-dropout", type=numbers.below_one, metavar="P", help=help)
     help = "learning rate of the layers, as a part of that of words and head (default: 1)"
     parser.add_argument("--layer-rate", type=numbers.fraction, metavar="P", help=help)
-    help = "the network and the words of --from, but random weights: the same without pretraining"
-    parser.add_argument("--untrained", action="store_true", help=help)
-    help = "validate at the end only, not after each epoch: where labels are few, that takes most of the time"
-    parser.add_argument("--judge-once", action="store_true", help=help)
     help = "with --scratch and a pooling of mean or stream: starts as hardly more than the mean of its words"
     parser.add_argument("--quiet-start", action="store_true", help=help)
 
@@ -124,17 +120,11 @@ def run_finetune(arguments: argparse.Namespace) -> int:
     if options.pooling == STREAM and options.scratch:
         _needs_norm_first("--pooling stream", recipes.FINETUNE, options)
     base = classifying.base_of(options)
-    if arguments.untrained:
-        if base is None:
-            raise UserError("--untrained takes its network from --from; omit it, --scratch starts from random weights")
-        base = untrained(base, options.seed)
     task = finetuning(options, base, arguments.quiet_start)
     if arguments.word_dropout:
         task = with_word_dropout(task, arguments.word_dropout)
     if arguments.layer_rate is not None:
         task = with_layer_rate(task, arguments.layer_rate)
-    if arguments.judge_once:
-        task = judged_once(task)
     return finetune.carry_out(task, options, PROGRAM)
 
 
@@ -153,15 +143,6 @@ def finetuning(options: FinetuneOptions, base: Trained | None, quiet: bool = Fal
     if stream:
         options = replace(options, pooling="mean")
     return classifying.task(options, base, kinds[stream, quiet])
-
-
-def untrained(base: Trained, seed: int) -> Trained:
-    """The same network with the weights that a new one would have."""
-    return replace(base, model=type(base.model)(replace(base.model.config, seed=seed)))
-
-
-def judged_once(task: Task) -> Task:
-    return replace(task, training=task.training | {"evaluate_every": task.recipe.total(task.batches.count(0))})
 
 
 def with_word_dropout(task: Task, rate: float) -> Task:

@@ -18,12 +18,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from minitransformer.app.lifelines import Lifelines
+from minitransformer.app.lifelines import Lifeline
+from minitransformer.app.watcher import RANK
 from minitransformer.errors import UserError
 
 Item = TypeVar("Item")
-# what launchers tell their processes: MPICH and Intel MPI, Open MPI, and those that speak PMIx
-_RANK = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
 _AT_ONCE, _PAUSE = 50, 5e-5  # questions to MPI without a pause, then seconds of one
 _LAST_SECONDS = 3.0  # that MPI has to end all ranks
 _PATIENCE = 1.0  # seconds in which rank 0 may say first what all ranks have to say
@@ -44,6 +43,10 @@ class Alone:
     def gathered(self, array: np.ndarray) -> list[np.ndarray]:
         """The arrays (n) of all ranks, in their order; each may be of another length."""
         return [array]
+
+    def told(self, said: bytes) -> list[bytes]:
+        """What the ranks have to tell each other, in their order."""
+        return [array.tobytes() for array in self.gathered(np.frombuffer(said, dtype=np.uint8))]
 
     def exchanged(self, arrays: Sequence[np.ndarray], lengths: Sequence[int]) -> list[np.ndarray]:
         """arrays[r] (n) goes to rank r; what each rank sent to this one. lengths: of what is to come"""
@@ -115,20 +118,20 @@ def _room(dtype: Any, lengths: Iterable[int]) -> tuple[np.ndarray, list[np.ndarr
 # ------------------------------------------------------------------------------------------ this process's own
 
 _world: Alone | None = None
-_lifelines: Lifelines | None = None
+_lifeline: Lifeline | None = None
 _training: Alone = Alone()
 
 
 def under_mpi() -> bool:
     """Whether a launcher such as mpiexec started this process."""
-    return any(name in os.environ for name in _RANK)
+    return any(name in os.environ for name in RANK)
 
 
 def is_first() -> bool:
     """Rank 0, or no ranks at all: the one that speaks."""
     if _world is not None:
         return _world.rank == 0
-    return all(os.environ.get(name, "0") == "0" for name in _RANK)
+    return all(os.environ.get(name, "0") == "0" for name in RANK)
 
 
 def world() -> Alone:
@@ -140,6 +143,8 @@ def world() -> Alone:
 
 
 def _started() -> Mpi:
+    global _lifeline
+    _lifeline = Lifeline(_lost)
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: no MPI library for it
@@ -151,14 +156,12 @@ def _started() -> Mpi:
     sys.excepthook = _failed
     neighbours = MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED).Get_size()
     _share_cores(neighbours)
-    if ranks.size > 1:
-        global _lifelines
-        _lifelines = Lifelines(ranks.rank, ranks.size, ranks.gathered, neighbours == ranks.size, _lost)
+    _lifeline.meet(ranks.size, ranks.told, neighbours == ranks.size)
     return ranks
 
 
 def _lost(line: str) -> None:
-    """Another rank has gone, and nothing can come of waiting for it. Called in a thread. line: "" if it was said"""
+    """A rank or the watcher has gone, and nothing can come of waiting. Called in a thread. line: "" if it was said"""
     if line:
         with suppress(OSError):
             os.write(2, f"\n{line}; the others end too, and what was saved can be resumed\n".encode())
@@ -176,11 +179,12 @@ def _failed(kind: type[BaseException], error: BaseException, trace: Any) -> None
 def _share_cores(neighbours: int) -> None:
     """Threads divided fairly among the ranks of a machine, where the user has not said how many. Numba's kernels give
     the same bits for any number of threads; the matrix products of NumPy's BLAS do not, and get one."""
-    import numba
     import threadpoolctl
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if "NUMBA_NUM_THREADS" not in os.environ:
+        import numba
+
         numba.set_num_threads(max(1, min(numba.get_num_threads(), cores // neighbours)))
     threadpoolctl.threadpool_limits(1, user_api="blas")
 
@@ -231,8 +235,8 @@ def end_all(code: int) -> None:
     if _world is not None and _world.size > 1:
         from mpi4py import MPI
 
-        if _lifelines is not None:
-            _lifelines.told()
+        if _lifeline is not None:
+            _lifeline.told()
         timer = threading.Timer(_LAST_SECONDS, os._exit, (code,))  # MPI may wait for a machine that nobody can reach
         timer.daemon = True
         timer.start()

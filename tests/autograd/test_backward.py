@@ -209,6 +209,11 @@ SLICINGS = {
     "steps": [slice(None, None, 2), slice(1, None, 2)],
     "backwards": [slice(None, None, -1)],
     "empty": [slice(2, 2), slice(0, 4), slice(3, 1)],
+    "columns that fill the array": [(Ellipsis, slice(1, 3)), (Ellipsis, slice(0, 1))],
+    "overlapping columns": [(Ellipsis, slice(0, 2)), (Ellipsis, slice(1, 3))],
+    "columns with a gap": [(Ellipsis, slice(0, 1)), (Ellipsis, slice(2, 3))],
+    "rows and columns": [(Ellipsis, slice(0, 3)), slice(0, 4)],
+    "part of a column": [(Ellipsis, 1, slice(0, 2)), (Ellipsis, 0, slice(2, 3))],
     "columns": [(slice(None), 1), (Ellipsis, 2), (None, 0)],
     "arrays among slices": [np.array([3, 3, 0]), slice(0, 4), np.int64(2)],
 }

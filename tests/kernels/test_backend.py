@@ -105,3 +105,42 @@ def test_foreign_arrays_are_refused_with_both_names(entry):
 def test_unknown_kernel():
     with pytest.raises(AttributeError, match="no kernel is called 'soft_max'"):
         kernels.current().soft_max  # noqa: B018 - the look-up is what fails
+
+
+OPTIONS = 1e-3, 0.9, 0.999, 1e-8, 0.01, True, 3, 0.5  # of Adam
+
+
+def adams(dtype="float32"):
+    """Arrays for Adam: one number, more than a task has, many axes, rows that are no neighbours, none at all."""
+    rng = np.random.default_rng(0)
+    shapes = [(1,), (5000,), (3, 5, 7), (4, 6), (0,), *[(n,) for n in range(1, 20)]]
+    calls = [tuple(np.abs(rng.standard_normal(shape)).astype(dtype) for _ in range(4)) for shape in shapes]
+    calls[3] = tuple(np.asfortranarray(array) for array in calls[3])
+    return calls
+
+
+@pytest.mark.parametrize("name", [name for name in kernels.available() if name != "cupy"])
+def test_each_is_the_same_as_one_by_one(name):
+    """To the last bit, whoever shares a call."""
+    backend, together, alone = kernels.backend(name), adams(), adams()
+    backend.each("adam", together, *OPTIONS)
+    for call in alone:
+        backend.adam(*call, *OPTIONS)
+    for these, those in zip(together, alone, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(these, those, strict=True))
+    squares = [(call[0],) for call in together]
+    assert backend.each("sum_of_squares", squares) == [backend.sum_of_squares(x) for (x,) in squares]
+
+
+def test_each_checks_every_call():
+    backend = kernels.backend("numba")
+    for spoil, message in [
+        (lambda call: (call[0], call[1][:-1], *call[2:]), "grad has shape"),
+        (lambda call: (np.broadcast_to(call[0][:1], call[0].shape), *call[1:]), "param is read-only"),
+        (lambda call: tuple(array.astype("float64") for array in call), "must share a dtype"),
+    ]:
+        calls = adams()
+        before = [call[0].copy() for call in calls]
+        with pytest.raises(kernels.KernelError, match=message):
+            backend.each("adam", [*calls, spoil(calls[1])], *OPTIONS)
+        assert all(np.array_equal(call[0], former) for call, former in zip(calls, before, strict=True))

@@ -326,7 +326,7 @@ def test_out_of_memory_is_one_clear_line():
     def implementation(x):
         raise MemoryError("Out of memory allocating 1,024 bytes\n(allocated so far: ...)")
 
-    kernel = _checked(kernels.backend("numpy"), CONTRACT["exp"], implementation)
+    kernel = _checked(kernels.backend("numpy"), CONTRACT["exp"], implementation, None)
     with pytest.raises(
         BackendError, match=r"exp on backend 'numpy' ran out of memory .* use a smaller batch"
     ) as caught:

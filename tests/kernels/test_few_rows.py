@@ -75,7 +75,7 @@ def exact(name, arguments):
 
 @pytest.mark.parametrize("N", [1, 4, 5, 16, 31, 40, 90, 300, 800])
 def test_layers_take_every_path(rng, N):
-    """Few rows for both products, for the second one only, for none; then with four blocks of rows and more."""
+    """Few rows; panels cut by columns; then four panels and more, each of which goes through all products."""
 
     def x(*shape):
         return rng.standard_normal(shape, dtype=np.float32) / np.float32(np.sqrt(shape[-1]))

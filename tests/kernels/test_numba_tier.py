@@ -169,7 +169,7 @@ def test_the_first_compile_is_announced_and_the_second_process_is_silent(tmp_pat
     assert (second.returncode, second.stderr) == (0, "")
 
 
-def test_the_cache_follows_every_file_of_the_tier(tmp_path):
+def test_the_cache_follows_what_a_kernel_imports(tmp_path):
     """A helper inlined from another file: a change there must not leave old machine code in use."""
     import shutil
 
@@ -238,6 +238,38 @@ def test_attention_across_tiles(rng, T, S, H):
         np.testing.assert_allclose(ours, reference, rtol=0, atol=1e-12)
 
 
+KEYS_READ = """
+import numpy as np, kernels
+import kernels.cpu.attention as tiled
+from kernels import Dropout, Mask
+
+tiled.BLOCK, tiled.CUT, multiply = 8, 4, tiled.multiply
+
+def keys_read(G, T):
+    k, counts = np.zeros((1, G, 64, 2)), []
+    def counting(c, a, *others):
+        counts.append(len(a) if np.may_share_memory(a, k) else 0)
+        multiply(c, a, *others)
+    tiled.multiply = counting
+    kernels.backend("numba").attention(
+        np.zeros((1, 8, T, 2)), k, np.zeros_like(k), Mask(None, True, 64 - T), 1.0, Dropout())
+    return sum(counts)
+
+print(*(keys_read(G, T) for T in (1, 64) for G in (2, 8)))
+"""
+
+
+def test_grouped_heads_read_fewer_keys():
+    """The contract counts each key once for its group. The tiled forward pass reads it once for every tile of queries,
+    of which the heads of a group share one: a word on its own needs exactly G/H of the keys that repeated heads need.
+    Among many words a tile has fewer queries of each head instead, in 32 tiles of 2 queries for each of 2 groups, where
+    repeated heads have 8 of 8 for each of 8 heads: only what the causal mask hides earlier is saved."""
+    result = run(KEYS_READ, NUMBA_DISABLE_JIT="1")
+    alone, alone_repeated, many, many_repeated = map(int, result.stdout.split())
+    assert (alone, alone_repeated) == (2 * 64, 8 * 64)
+    assert (many, many_repeated) == (2 * sum(range(2, 65, 2)), 8 * sum(range(8, 65, 8)))
+
+
 @pytest.mark.parametrize("interleaved", [True, False])
 def test_rotary_leaves_heads_where_the_projection_put_them(rng, interleaved):
     """Queries and keys are parts of one product (B, T, heads, D): turned, they lie in memory in the same order, without
@@ -248,6 +280,18 @@ def test_rotary_leaves_heads_where_the_projection_put_them(rng, interleaved):
     assert turned.transpose(0, 2, 1, 3).flags.c_contiguous
     expected = kernels.backend("numpy").rotary(q, np.arange(7)[None], 100.0, interleaved)
     np.testing.assert_allclose(turned, expected, rtol=0, atol=1e-14)  # two products and a sum of numbers below 5
+
+
+@pytest.mark.parametrize("positions", [np.arange(70)[None], np.arange(140).reshape(2, 70)])
+def test_rotary_with_and_without_gaps_between_rows(rng, positions):
+    """Rows that follow one another without a gap are turned as one long row; more rows than a task takes. The last bits
+    may differ: what is left at the end of a loop is rounded otherwise than whole vectors."""
+    packed = rng.standard_normal((2, 3, 70, 9 + 6))
+    apart, fast = packed[..., :6], kernels.backend("numba")
+    expected = kernels.backend("numpy").rotary(apart, positions, 100.0, True)
+    for x in (apart, np.ascontiguousarray(apart)):
+        # two products and a sum of numbers below 5
+        np.testing.assert_allclose(fast.rotary(x, positions, 100.0, True), expected, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("V", [1, 127, 129, 1000, 3001, 40_000])

@@ -89,6 +89,11 @@ def test_a_prediction_is_not_answered_below_its_question():
     assert "<details>" not in page
 
 
+def test_questions_before_a_cell_are_recognised():
+    assert cells.asks("One.\n\nTwo. Before you\nrun the cell: which one?") and cells.asks("**In how many of the six?**")
+    assert not cells.asks("Why?\n\nHere it is:") and not cells.asks("Look at the rows. Which pieces come first?")
+
+
 def test_columns_stay_and_sentences_may_be_broken():
     assert ":class: output sentences\n" in cells.printed_block("a long sentence of words, one after the other")
     assert ":class: output\n" in cells.printed_block("name   value\na      1.5")
@@ -179,6 +184,8 @@ def test_the_search_works_from_the_disk(tmp_path):
     found = re.findall(r'<li[^>]*><a href="([^"?#]+)', page[page.index("search-results") :])
     assert any(link.startswith("kernels/softmax") for link in found), found
     assert logged == []
+    excerpts = re.findall(r'<p class="excerpt">(.*?)</p>', page)
+    assert len(excerpts) == len(found) and "<mark>softmax</mark>" in "".join(excerpts)
     page, _ = browser.opened_as_file(BOOK / "search.html", "?q=xyzzyqwerty", tmp_path)
     assert "<li" not in page[page.index("search-results") : page.index("</main>") if "</main>" in page else None]
 

@@ -5,14 +5,18 @@ import sys
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import autograd.functional as F
 import kernels
+from autograd import Tensor
 from lessons.harness import claims
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 import alignment  # noqa: E402
+import answer_pages  # noqa: E402
 import api_pages  # noqa: E402
 import cells  # noqa: E402
 import figure_pages  # noqa: E402
@@ -20,7 +24,9 @@ import front_pages  # noqa: E402
 import kernel_pages  # noqa: E402
 import notebooks  # noqa: E402
 import pages  # noqa: E402
+import reading  # noqa: E402
 import torch_page  # noqa: E402
+import words  # noqa: E402
 
 SCRIPTS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
 NAMES = kernel_pages.kernel_names(ROOT)
@@ -130,6 +136,54 @@ def test_from_pytorch_names_what_there_is():
     assert "`x.topk`" in torch_page.page()
 
 
+def test_what_pytorch_calls_alike_and_computes_otherwise_is_as_the_page_says():
+    x = Tensor(np.arange(12.0).reshape(3, 4))
+    assert [piece.shape for piece in F.split(x, 2, 1)] == [(3, 2), (3, 2)]
+    assert x.var().item() == np.var(x.numpy()) and x.var(correction=1).item() == np.var(x.numpy(), ddof=1)
+    assert x.max(axis=1).numpy().tolist() == [3, 7, 11] and x.argmax(axis=1).numpy().tolist() == [3, 3, 3]
+    ids = np.argsort(-x.numpy(), axis=-1)[..., :2]
+    assert np.take_along_axis(x.numpy(), ids, -1).tolist() == x[np.arange(3)[:, None], ids].numpy().tolist()
+    table = Tensor(np.ones(4))
+    assert F.layer_norm(x, table, table).shape == F.embedding(x, [0, 1, 2]).shape == (3, 4)
+    assert F.cross_entropy(x, [0, 1, 2], 2).item() == F.cross_entropy(x[:2], [0, 1]).item()
+
+
+# ------------------------------------------------------------------------------------------------------- answers
+
+TWO_QUESTIONS = (
+    "# %% [markdown]\n# ## Questions to think about\n# 1. Why\n#    so?\n# 2. How?\n#\n# ## Further reading\n"
+)
+
+
+def test_an_answer_stands_below_its_question(tmp_path):
+    script = tmp_path / "03_sky.py"
+    script.write_text(TWO_QUESTIONS)
+    made = answer_pages.page("# Answers\n\n## 3. Sky\n\n1. Light\n   scatters.\n2. Well.\n", [script])
+    assert "1. Why so?\n\n   **Answer.** Light scatters.\n\n2. How?\n\n   **Answer.** Well.\n" in made
+    with pytest.raises(ValueError, match="2 questions, and docs/answers.md 1 answers"):
+        answer_pages.page("# Answers\n\n## 3. Sky\n\n1. Light.\n", [script])
+    with pytest.raises(ValueError, match="no section for lessons 3"):
+        answer_pages.page("# Answers\n", [script])
+
+
+def test_every_question_of_the_lessons_has_its_answer():
+    scripts = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
+    made = answer_pages.page((ROOT / "docs" / "answers.md").read_text(encoding="utf-8"), scripts)
+    assert made.count("**Answer.**") >= 4 * len(scripts)
+
+
+def test_a_book_without_solutions_has_no_answers():
+    pages = {
+        "index.md": "teaching\nanswers\nranks\n",
+        "answers.md": "1. 42",
+        "teaching.md": "[Answers](answers.md) are",
+    }
+    assert answer_pages.without(pages) == {
+        "index.md": "teaching\nranks\n",
+        "teaching.md": "Answers (`docs/answers.md`) are",
+    }
+
+
 # ---------------------------------------------------------------------------------- notebooks, figures, front page
 
 
@@ -145,6 +199,12 @@ def test_a_notebook_has_the_cells_of_its_lesson():
     ]
     assert [cell["metadata"].get("tags") for cell in made["cells"][3:]] == [["plumbing"], None]
     assert len({cell["id"] for cell in made["cells"]}) == len(made["cells"])
+
+
+def test_a_notebook_folds_its_trials():
+    source = '# %%\nx = 1\n\n# %%\n@lesson.trial("sky")\ndef sky(trial):\n    pass\n'
+    plain, trial = (cell["metadata"] for cell in notebooks.notebook(source, "01_sky")["cells"][2:])
+    assert plain == {} and trial == {"tags": ["trial"], "jupyter": {"source_hidden": True}}
 
 
 def test_no_badge_leads_nowhere(monkeypatch):
@@ -177,14 +237,14 @@ def test_a_lesson_runs_as_a_notebook(name, tmp_path):
 
 def test_the_pack_of_figures_has_their_captions(tmp_path, monkeypatch):
     monkeypatch.setattr(figure_pages.claims, "FOLDER", tmp_path)
-    for name in ("01_a.png", "01_b.png"):
+    for name in ("01_a.png", "01_a.svg", "01_b.png"):
         (tmp_path / name).write_bytes(b"picture")
     claim = {"events": [{"check": "x"}, {"figure": "01_b.png", "caption": "Clouds."}]}
     output = [[1, "words"], [2, {"figure": "01_a.png", "caption": "The sky."}]]
     record = {"lesson": "01_sky", "title": "Sky", "output": output, "claims": [claim]}
     assert figure_pages.pack([record], tmp_path / "pack.zip") == 2
     with zipfile.ZipFile(tmp_path / "pack.zip") as pack:
-        assert set(pack.namelist()) == {"figures/CAPTIONS.txt", "figures/01_a.png", "figures/01_b.png"}
+        assert pack.namelist() == [f"figures/{name}" for name in ("CAPTIONS.txt", "01_a.png", "01_a.svg", "01_b.png")]
         assert "Clouds." in pack.read("figures/CAPTIONS.txt").decode()
     assert r"The sky\." in figure_pages.page([record])
 
@@ -219,8 +279,8 @@ def test_links_to_sources_become_their_names():
 
 
 def test_links_of_pages_that_are_read_outside_of_the_book_lead_somewhere():
-    for page in ("README.md", "CHANGELOG.md", "docs/teaching.md", "docs/installation.md", "docs/ranks.md"):
-        text = (ROOT / page).read_text(encoding="utf-8")
+    for file in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
+        page, text = file.relative_to(ROOT), file.read_text(encoding="utf-8")
         for link in re.findall(r"\]\(((?!http|#)[^)#]+)", text):
             assert ((ROOT / page).parent / link).exists(), f"{page}: {link}"
 
@@ -235,3 +295,48 @@ def test_the_readme_has_every_lesson_in_order():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\d+\. \[(.+)\]\((lessons/\d\d_\w+\.py)\)", text, re.MULTILINE)
     assert listed == [(claims.title(script), f"lessons/{script.name}") for script in SCRIPTS]
+
+
+# ------------------------------------------------------------------------------------- glossary, further reading
+
+
+def test_a_word_is_linked_where_it_is_first_met(tmp_path, monkeypatch):
+    (tmp_path / "glossary.md").write_text("- **kernel**: a function.\n- **float32, float64**: numbers.\n- **key**: .\n")
+    monkeypatch.setattr(words, "GLOSSARY", tmp_path / "glossary.md")
+    link = words.Linker()
+    assert link("# A kernel\n`kernel` [kernel](x) $kernel$ *kernels*, kernel") == (
+        "# A kernel\n`kernel` [kernel](x) $kernel$ *{term}`kernels <kernel>`*, kernel"
+    )
+    assert link("A kernel of float64, a key") == "A kernel of {term}`float64 <float64>`, a key"
+    text = "# Words\n\n- **float32, float64**: numbers\n  for *kernels*.\n- **key**: k.\n\nEnd"
+    entries = "float32\nfloat64\n  numbers for {term}`kernels <kernel>`.\n\nkey\n  k."
+    assert words.page(text) == f"# Words\n\n```{{glossary}}\n{entries}\n```\n\nEnd"
+
+
+def test_words_in_italics_have_an_entry_and_none_has_two():
+    text = words.GLOSSARY.read_text(encoding="utf-8").partition("## Text and models")[2]
+    known = words.entries()
+    assert len(known) == sum(len(names.split(", ")) for names in re.findall(r"^- \*\*(.+?)\*\*", text, re.M))
+    for name in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", text):
+        name = " ".join(name.split()).lower()
+        assert {name, name.removesuffix("s"), name.removesuffix("es")} & {*known}, name
+
+
+def prose_of(script):
+    return "\n\n".join(cell.text for cell in cells.split(script.read_text(encoding="utf-8")) if cell.markdown)
+
+
+def test_every_work_that_a_lesson_recommends_has_an_address():
+    named = [reading.key(title) for script in SCRIPTS for title in reading.titles(prose_of(script))]
+    assert len(named) >= 3 * len(SCRIPTS)
+    assert {*named} == reading.ADDRESSES.keys()
+    assert [title for title, address in reading.ADDRESSES.items() if not address] == [
+        "a new algorithm for data compression"
+    ]
+
+
+def test_titles_are_linked_under_further_reading_only():
+    text = "*BERT* here\n## Further reading\n- A, *BERT: x\n  y* (2019): *good*.\n## Exercises\n*BERT*"
+    address = reading.ADDRESSES["bert"]
+    assert reading.linked(text) == text.replace("*BERT: x\n  y*", f"[*BERT: x\n  y*]({address})")
+    assert address in reading.page([ROOT / "lessons" / "12_bert.py"])

@@ -5,11 +5,15 @@ to minus infinity *before* the softmax: exp(-∞) is exactly 0, and the remainin
 
     weights[t, s] = softmax over s of (scores[t, s] if s ≤ t else -∞)
 
-With a cache, the T queries are the last ones of S words. Then query t stands at position t + S - T and sees the keys
-up to that one.
-
 Example: scores [[0, 9], [0, 0]] give the weights [[1, 0], [0.5, 0.5]]: the first word sees only itself, however large
 the other score is.
+
+There may be fewer queries than keys. While a model writes, it keeps the keys of all words so far (a "cache"), because
+they do not change any more, and only the newest words ask. So the T queries are the *last* T of S words: query t stands
+at position t + S - T and sees the keys up to that one. With T = S, that is the formula above.
+
+Example: one query and three keys, scores [[0, 0, 0]]: the query is the third word and sees all three, so that each has
+the weight 1/3.
 """
 
 import numpy as np

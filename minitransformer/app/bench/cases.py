@@ -108,6 +108,7 @@ def _encoder(B: int, T: int, target: float, rounds: int, repeats: int) -> Case:
 MINILM = Config.of(
     "Bert", vocab_size=30522, d_model=384, n_heads=12, n_layers=6, d_ff=1536, max_len=512, norm_eps=1e-12, heads="none"
 )
+DEEP = replace(LAB, vocab_size=5000, n_layers=12)  # of a step's memory, activations are the most
 SMALL = replace(LAB, vocab_size=255, d_model=64, n_heads=4, n_layers=2, d_ff=128, max_len=32)  # as lessons train
 
 LLAMA_STEP = replace(
@@ -117,7 +118,7 @@ LLAMA_STEP = replace(
 
 _CASES = [
     Case("lm", "labs' language model, training step, 8 × 256", "language_model", {"B": 8, "T": 256, "model": LAB}, 2.0,
-         7, 1, step_flops),
+         7, 1, step_flops, ("torch", "compiled")),
     Case("lm-padded", "the same, 16 reviews of different lengths, padded", "padded_language_model", {"B": 16}, 2.5, 5),
     Case("classifier", "labs' classifier, training step, 8 × 256, clip 0.5", "classifier",
          {"B": 8, "T": 256, "classes": 2}, 1.5, 7, 4, classifier_flops),
@@ -127,6 +128,10 @@ _CASES = [
          {"B": 4, "T": 128, "model": BASE}, 1.2, 5, 1, translator_flops),
     Case("llama", "Llama-type model (width 512, 8 heads on 2, 4 layers), training step, 8 × 256", "llama",
          {"B": 8, "T": 256, "model": LLAMA_STEP}, 1.3, 5, 1, llama_flops),
+    Case("deep", "12 layers of the labs' width, 5,000 words, training step, 8 × 256", "language_model",
+         {"B": 8, "T": 256, "model": DEEP}, 1.2, 5),
+    Case("recompute", "the same, each layer computed again in backward (PyTorch: checkpoint)", "language_model",
+         {"B": 8, "T": 256, "model": DEEP, "recompute": True}, 1.2, 5),
     _attention(8, 2, 256, 100, 1.2, 11, 10),
     _attention(8, 2, 512, 100, 1.2, 11, 4),
     _attention(16, 4, 24, 64, 1.2, 15, 40),
@@ -155,3 +160,5 @@ _CASES = [
     Case("generate", "labs' model writes 200 words, one at a time, cached", "generate", {"B": 1, "words": 200}, 2.5, 5),
 ]  # fmt: skip
 CASES = {case.name: case for case in _CASES}
+# What tells most in two minutes: a whole step, large and small, its largest parts, reading and writing
+QUICK = ("lm", "small", "attention-256", "layer-norm-200", "adam", "encoder-1x16", "encoder-1x128", "generate")

@@ -43,6 +43,17 @@ def bandwidth(tries: int = 15) -> float:
     return 3 * a.nbytes / best / 1e9
 
 
+def vectors() -> str:
+    """The widest vectors that the processor multiplies at once, as the compiler of our kernels sees it."""
+    import numba
+    from llvmlite import binding
+
+    features = getattr(numba.config, "CPU_FEATURES", None) or binding.get_host_cpu_features().flatten()
+    known = {"+avx512f": ("AVX-512", 16), "+avx2": ("AVX2", 8), "+avx": ("AVX", 8), "+sse2": ("SSE2", 4)}
+    name, floats = next((known[flag] for flag in known if flag in features.split(",")), (platform.machine(), 4))
+    return f"{name}, {floats} floats a vector"
+
+
 def description() -> str:
     """The processor, as far as the system tells, and the number of threads."""
     import numba

@@ -34,7 +34,7 @@ def _training(model: Model, loss: Callable[[], Tensor], clip: float | None = Non
 
 def language_model(sizes: dict, _data: str | None) -> Work:
     config = sizes["model"]
-    model = LanguageModel(config)
+    model = LanguageModel(config).recompute(sizes.get("recompute", False))
     ids = bench_inputs.words(sizes["B"], sizes["T"] + 1, config.vocab_size)
     return _training(model, lambda: model.loss(ids[:, :-1], ids[:, 1:]), sizes.get("clip"))
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from minitransformer.app.bench import bench_inputs
 from minitransformer.app.bench.cases import MINILM
@@ -74,9 +75,11 @@ class Block(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    def __init__(self, config: Config = LAB, outputs: int | None = None):
+    """recompute: keeps the inputs of blocks only, and computes each again in backward."""
+
+    def __init__(self, config: Config = LAB, outputs: int | None = None, recompute: bool = False):
         super().__init__()
-        d = config.d_model
+        d, self.recompute = config.d_model, recompute
         self.embedding = nn.Embedding(config.vocab_size, d)
         self.blocks = nn.ModuleList(Block(d, config.n_heads, config.d_ff, 0.0) for _ in range(config.n_layers))
         self.head = nn.Linear(d, outputs or config.vocab_size)
@@ -86,7 +89,7 @@ class LanguageModel(nn.Module):
     def base(self, ids: Tensor) -> Tensor:
         x = self.embedding(ids) * math.sqrt(self.embedding.embedding_dim) + self.positions[: ids.shape[1]]
         for block in self.blocks:
-            x = block(x, True)
+            x = checkpoint(block, x, True, use_reentrant=False) if self.recompute else block(x, True)
         return x
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -223,7 +226,8 @@ def _next_words(model: nn.Module, sizes: dict, compiled: bool) -> Work:
 
 
 def language_model(sizes: dict, _data: str | None, compiled: bool = False) -> Work:
-    return _next_words(LanguageModel(sizes["model"]), sizes, compiled)
+    model = LanguageModel(sizes["model"], recompute=sizes.get("recompute", False))
+    return _next_words(model, sizes, compiled)
 
 
 def llama(sizes: dict, _data: str | None, compiled: bool = False) -> Work:

@@ -1,13 +1,16 @@
 """Measure the engine, side by side with PyTorch and ONNX Runtime where they are installed.
 
 Each case runs ours and the peer in turns, each in a process of its own with the same number of threads, for several
-rounds: best and median, the ratio, the peak memory of each, and the share of the matrix-product rate that NumPy's BLAS
-reached between the rounds. Writes bench.json, bench.png, roofline.png, growth.png and ledger.png to build/bench.
+rounds: best and median, how much the rounds differ, the ratio, the peak memory of each, and the share of the
+matrix-product rate that NumPy's BLAS reached between the rounds. Writes bench.json, bench.png, roofline.png, growth.png
+and ledger.png to build/bench.
 
 examples:
-  minitransformer bench                       everything (some minutes)
+  minitransformer bench                       everything (half an hour)
+  minitransformer bench --quick               what tells most, three rounds each (two minutes)
   minitransformer bench lm adam               two cases
   minitransformer bench lm --compile          also against torch.compile
+  minitransformer bench deep recompute        memory and time of layers that are computed again in backward
   minitransformer bench encoder-1x16          an encoder, also against ONNX Runtime
   minitransformer bench ranks                 several processes that train together
   minitransformer bench --list
@@ -17,6 +20,7 @@ import argparse
 import importlib.util
 import json
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +46,7 @@ EXTRAS = {
     "ledger": "the memory of a training step, moment by moment, predicted from the tape and measured",
     "ranks": "several processes (mpiexec): bytes, times, and what to expect of more of them",
     "smollm2": "SmolLM2 in 4 bits: a prompt of 256, then 128 words, beside llama.cpp where it is installed",
+    "whisper": "Whisper: a window of 30 seconds, then 100 pieces of text, beside PyTorch and CTranslate2",
 }
 
 
@@ -49,6 +54,7 @@ EXTRAS = {
 class Options:
     case: Sequence[str] = ()
     list: bool = False
+    quick: bool = False
     against: str | None = None
     compile: bool = False
     rounds: int | None = None
@@ -60,8 +66,9 @@ class Options:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("case", nargs="*", help="cases to run (default: all); --list shows them")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
+    parser.add_argument("--quick", action="store_true", help="three rounds a case, and by default few cases")
     parser.add_argument("--against", choices=(*PEERS, "nothing"), help="the only peer (default: all installed)")
-    parser.add_argument("--compile", action="store_true", help="add torch.compile as a third contestant")
+    parser.add_argument("--compile", action="store_true", help="torch.compile takes part in all cases (default: lm)")
     parser.add_argument("--rounds", type=numbers.at_least_one, metavar="N", help="rounds a case (default: 5 to 15)")
     parser.add_argument("--data", metavar="DIR", help="folder that holds cls-books-fr: real reviews for lm-padded")
     parser.add_argument(
@@ -73,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     options = options_of(Options, arguments)
     from minitransformer.app.bench import machine
-    from minitransformer.app.bench.cases import CASES
+    from minitransformer.app.bench.cases import CASES, QUICK
 
     known = {name: case.title for name, case in CASES.items()} | EXTRAS
     if options.list:
@@ -89,10 +96,12 @@ def run(arguments: argparse.Namespace) -> int:
         FOLDER.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot write to {FOLDER}: {error.strerror}; run from a folder you may write to") from None
-    chosen = options.case or list(known)
+    chosen = options.case or (QUICK if options.quick else list(known))
     report: dict[str, Any] = {"machine": machine.description(), "backend": _backend_line(), "sides": sides, "cases": []}
+    report |= {"vectors": machine.vectors(), "sgemm": machine.sgemm_peak(), "memory": machine.bandwidth()}
     report["named"] = bool(options.case)  # what is asked for by name may be fetched
-    print(f"{report['machine']}; backend {report['backend']}")
+    print(f"{report['machine']}; {report['vectors']}; backend {report['backend']}")
+    print(f"measured: products of large matrices {report['sgemm']:.0f} GFLOPS, memory {report['memory']:.0f} GB/s")
     for name in chosen:
         if name in CASES:
             report["cases"].append(_run_case(CASES[name], sides, options))
@@ -141,13 +150,12 @@ def _run_case(case: Any, sides: list[str], options: Options) -> dict[str, Any]:
     from minitransformer.app.bench.machine import bandwidth, sgemm_peak
     from minitransformer.app.bench.race import race
 
-    sides = [side for side in sides if side in ("ours", *case.peers, *(["compiled"] if "torch" in case.peers else []))]
-    contestants, peak = race(case, sides, options.data, options.rounds, _tell, sgemm_peak)
+    contestants, peak = race(case, _sides(case, sides, options), options.data, _rounds(options), _tell, sgemm_peak)
     result: dict[str, Any] = {"name": case.name, "title": case.title, "target": case.target}
     for side in contestants:
         result[side.name] = {
-            "best": side.best, "median": side.median, "seconds": side.seconds, "megabytes": side.megabytes,
-            "first": side.first,
+            "best": side.best, "median": side.median, "slowest": max(side.best_of_rounds) / side.best,
+            "seconds": side.seconds, "megabytes": side.megabytes, "first": side.first,
         }  # fmt: skip
     ours = contestants[0]
     if case.flops is not None:
@@ -160,9 +168,24 @@ def _run_case(case: Any, sides: list[str], options: Options) -> dict[str, Any]:
         key = "ratio" if side.name == "torch" else f"ratio_{side.name}"
         result[key] = side.best / ours.best
         result[key + "_median"] = side.median / ours.median
+        by_round = [a / b for a, b in zip(side.best_of_rounds, ours.best_of_rounds, strict=True)]
+        result[key + "_range"] = min(by_round), max(by_round)
     _tell("")
     print(_line(result), flush=True)
     return result
+
+
+def _sides(case: Any, sides: list[str], options: Options) -> list[str]:
+    """Who takes part in this case. torch.compile takes a minute and a C++ compiler, so by itself only where it is most
+    telling."""
+    here = [side for side in sides if side == "ours" or side in case.peers and side != "compiled"]
+    has_compiler = shutil.which(os.environ.get("CXX", "g++")) is not None
+    by_itself = "compiled" in case.peers and has_compiler and not options.quick and options.against is None
+    return here + (["compiled"] if "torch" in here and (options.compile or by_itself) else [])
+
+
+def _rounds(options: Options) -> int | None:
+    return options.rounds or (3 if options.quick else None)
 
 
 def _generation_traffic() -> int:
@@ -191,22 +214,42 @@ def _time(seconds: float) -> str:
     return f"{seconds:.3f} s" if seconds >= 1 else f"{seconds * 1e3:.2f} ms"
 
 
+# Columns of the summary: heading, what it means, the entry (None where a case has none). Columns without entries are
+# left out, and their explanations with them.
+_COLUMNS = (
+    ("best", "the shortest time of a unit of work", lambda r: _time(r["ours"]["best"])),
+    ("median", "half of the units took longer", lambda r: _time(r["ours"]["median"])),
+    ("spread", "how much longer the best unit of the slowest round took", lambda r: f"+{r['ours']['slowest'] - 1:.0%}"),
+    ("PyTorch", "its best time", lambda r: _time(r["torch"]["best"])),
+    ("median ", "", lambda r: _time(r["torch"]["median"])),
+    ("spread ", "", lambda r: f"+{r['torch']['slowest'] - 1:.0%}"),
+    ("ratio", "PyTorch's best time / ours", lambda r: f"{r['ratio']:.2f}"),
+    ("by round", "the same ratio, lowest and highest of a single round",
+     lambda r: "{:.2f}-{:.2f}".format(*r["ratio_range"])),
+    ("aim", "the ratio we mean to reach", lambda r: f"{r['target']:.1f}" if "torch" in r and r["target"] else None),
+    ("compiled", "the ratio to torch.compile", lambda r: f"{r['ratio_compiled']:.2f}"),
+    ("ONNX", "the ratio to ONNX Runtime", lambda r: f"{r['ratio_onnx']:.2f}"),
+    ("MB", "peak memory of the whole process", lambda r: f"{r['ours']['megabytes']:.0f}"),
+    ("its MB", "the same of PyTorch's", lambda r: f"{r['torch']['megabytes']:.0f}"),
+    ("of sgemm", "rate of our matrix products / that of NumPy's BLAS on large ones, met between the rounds",
+     lambda r: f"{r['gflops'] / r['peak']:.0%}"),
+)  # fmt: skip
+
+
 def _print_summary(report: dict[str, Any]) -> None:
-    rows = []
-    for r in report["cases"]:
-        peer = r.get("torch")
-        rows.append((
-            r["name"], _time(r["ours"]["best"]), _time(r["ours"]["median"]),
-            _time(peer["best"]) if peer else "", _time(peer["median"]) if peer else "",
-            f"{r['ratio']:.2f}" if peer else "", f"{r['target']:.1f}" if r["target"] else "",
-            f"{r['ours']['megabytes']:.0f}", f"{peer['megabytes']:.0f}" if peer else "",
-            f"{r['gflops'] / r['peak']:.0%}" if "gflops" in r else "",
-            f"{r['ratio_onnx']:.2f}" if "ratio_onnx" in r else "",
-        ))  # fmt: skip
-    if rows:
-        header = ("case", "best", "median", "PyTorch", "median", "ratio", "target", "MB", "its MB", "of sgemm", "ONNX")
-        print("\n" + table(header, rows, right=range(1, 11)))
-        print("ratio: PyTorch's best time / ours; ONNX: that of ONNX Runtime; MB: peak memory of the whole process")
+    def entry(make: Any, result: dict[str, Any]) -> str:
+        try:
+            return make(result) or ""
+        except KeyError:  # this case has no such figure
+            return ""
+
+    columns = [(name, meaning, [entry(make, r) for r in report["cases"]]) for name, meaning, make in _COLUMNS]
+    columns = [column for column in columns if any(column[2])]
+    if columns:
+        rows = list(zip([r["name"] for r in report["cases"]], *(entries for _, _, entries in columns), strict=True))
+        header = ("case", *(name.strip() for name, _, _ in columns))
+        print("\n" + table(header, rows, right=range(1, len(header))))
+        print("\n".join(f"  {name}: {meaning}" for name, meaning, _ in columns if meaning))
 
 
 def _start_up(report: dict[str, Any]) -> dict[str, float]:
@@ -318,26 +361,67 @@ def _ranks(_report: dict[str, Any]) -> dict[str, Any]:
 
 def _smollm2(report: dict[str, Any]) -> dict[str, Any] | None:
     from minitransformer.app.bench import smollm2
-    from minitransformer.pretrained.fetch import fetch, fetched
 
-    if not report["named"] and not fetched("smollm2"):
-        print("smollm2: left out, the model is not in the cache; `minitransformer models fetch smollm2` brings it")
+    if not _is_there("smollm2", report):
         return None
-    fetch("smollm2")
-    if not smollm2.has_peer():
+    if smollm2.sides() == ["ours"]:
         print(f"llama.cpp is not installed, so smollm2 runs alone; to have it: {smollm2.GET_PEER}", file=sys.stderr)
-    sides = smollm2.measure(_tell)
-    _tell("")
-    rows = [(side.name, *(f"{rate:.1f}" for rate in side.rates()), f"{side.megabytes:.0f}") for side in sides]
+    sides = _in_two_parts(smollm2)
+    rows = []
+    for side in sides:
+        prompt, words = side.medians()
+        rows.append((side.name, f"{smollm2.PROMPT / prompt:.1f}", f"{smollm2.WORDS / words:.1f}", _megabytes(side)))
     print("\nSmolLM2, 4 bits a weight: tokens a second, by the median round, and peak memory of the whole process")
     print(table(("side", "prompt of 256", "128 words after it", "MB"), rows, right=(1, 2, 3)))
     return {side.name: vars(side) for side in sides}
+
+
+def _whisper(report: dict[str, Any]) -> dict[str, Any] | None:
+    from minitransformer.app.bench import whisper
+
+    if not _is_there("whisper", report):
+        return None
+    missing = [name for name in whisper.SIDES if name not in whisper.sides()]
+    if missing:
+        print(f"whisper runs without {' and '.join(missing)}; to have them: {whisper.GET_PEERS}", file=sys.stderr)
+    sides = _in_two_parts(whisper)
+    mine, rows = sum(sides[0].medians()), []
+    for side in sides:
+        total = sum(side.medians())
+        rows.append((side.name, *map(_time, (*side.medians(), total)), f"{total / mine:.2f}", _megabytes(side)))
+    print("\nWhisper tiny.en: a window of 30 seconds, then 100 pieces of text; by the median round, peak memory of all")
+    print(table(("side", "encoder", "100 pieces", "both", "its time / ours", "MB"), rows, right=range(1, 6)))
+    return {side.name: vars(side) for side in sides}
+
+
+def _is_there(model: str, report: dict[str, Any]) -> bool:
+    """Whether the model is in the cache; who names a case may have it fetched."""
+    from minitransformer.pretrained.fetch import fetch, fetched
+
+    if not report["named"] and not fetched(model):
+        print(f"{model}: left out, the model is not in the cache; `minitransformer models fetch {model}` brings it")
+        return False
+    fetch(model)
+    return True
+
+
+def _in_two_parts(case: Any) -> Sequence[Any]:
+    from minitransformer.app.bench.two_parts import measure
+
+    sides = measure(case.__name__, case.sides(), _tell, case.ROUNDS)
+    _tell("")
+    return sides
+
+
+def _megabytes(side: Any) -> str:
+    return f"{side.megabytes:.0f}"
 
 
 _EXTRA_RUNS = {
     "start-up": _start_up, "profile": _profile, "roofline": _roofline, "growth": _growth, "ledger": _ledger,
     "ranks": _ranks,
     "smollm2": _smollm2,
+    "whisper": _whisper,
 }  # fmt: skip
 
 

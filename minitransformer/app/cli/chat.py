@@ -20,6 +20,7 @@ from typing import Any
 
 from minitransformer.app.cli import numbers
 from minitransformer.app.cli import text_input as _input
+from minitransformer.app.cli import using as _using
 from minitransformer.app.cli.main import add_backend
 from minitransformer.app.cli.namespace import options_of
 from minitransformer.app.tasks import borrowed
@@ -168,5 +169,4 @@ def _answer(talk: Talk, question: str, at_keyboard: bool, how: dict[str, Any]) -
         if type(stop) is not KeyboardInterrupt or not at_keyboard:  # asked to end, not to be quiet
             raise
         print(" ...", flush=True)
-    count, seconds = len(talk.pieces), time.monotonic() - started
-    print(f"({count} pieces, {count / max(seconds, 1e-9):.1f} a second)", file=sys.stderr, flush=True)
+    _using.tell_rate(len(talk.pieces), started)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -167,10 +168,12 @@ def _stream(writer: _Writer, options: Options, limits: dict[str, Any]) -> None:
     for number in range(1 if options.greedy else options.count):
         page, written = _Page(writer.decode), writer.ids[writer.hidden :]
         page.show(written)
+        given, started = len(written), time.monotonic()
         for words in stream(writer.model, [writer.ids], seed=(seed or 0) + number, **limits):
             written = [*written, int(words[0])]
             page.show(written)
         page.end()
+        _using.tell_rate(len(written) - given, started)
 
 
 class _Page:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import kernels
 from kernels.backend import VARIABLE
 from minitransformer import __version__
-from minitransformer.app import output, ranks
+from minitransformer.app import output, ranks, watcher
 from minitransformer.app.cli.surroundings import tidy_up
 from minitransformer.errors import UserError, one_line, system_error
 
@@ -42,6 +42,7 @@ COMMANDS = {
     "bench": "measure the engine's speed and memory, side by side with PyTorch",
 }
 
+TRAINING = ("pretrain", "finetune", "train-translator")  # commands that several ranks can share
 PROGRAM = "minitransformer"
 
 EXAMPLES = """examples:
@@ -124,6 +125,8 @@ def main(
     name = arguments[0] if arguments else "--help"
 
     def work() -> int:
+        if name in TRAINING:
+            watcher.start_early()  # a rank that dies while it loads the rest is missed too
         ranks.hush()
         tidy_up()
         if name not in COMMANDS and name not in added_commands():

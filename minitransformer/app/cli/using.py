@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -32,3 +33,9 @@ def note_unknown(codec: TextCodec, texts: Sequence[str]) -> bool:
         shown = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
         print(f"note: the model has never seen: {shown}", file=sys.stderr, flush=True)
     return bool(unknown)
+
+
+def tell_rate(pieces: int, started: float) -> None:
+    """How fast a text was written since time.monotonic() was `started`, on stderr."""
+    rate = pieces / max(time.monotonic() - started, 1e-9)
+    print(f"({pieces} pieces, {rate:.1f} a second)", file=sys.stderr, flush=True)

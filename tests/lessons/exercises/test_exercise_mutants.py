@@ -47,7 +47,10 @@ def mutants(source):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "exercise", [one for one in catalogue.ours() if one.kind == "python"], ids=lambda exercise: exercise.name
+    "exercise",
+    # where many answers are right, one with another width or another number of steps is right too
+    [one for one in catalogue.ours() if one.kind in ("python", "engine") and one.judged is None],
+    ids=lambda exercise: exercise.name,
 )
 def test_every_small_change_of_a_solution_is_noticed(exercise):
     with Sandbox() as sandbox, kernels.use("numpy"):

@@ -175,6 +175,9 @@ def test_a_figure_outside_of_a_trial_is_kept_with_its_line(python, write_lesson,
     texts = [text for _, text in record(tmp_path)["output"] if isinstance(text, str)]
     assert any(text.startswith("below it") for text in texts) and not any("->" in text for text in texts)
     assert (tmp_path / "build" / "lessons" / "01_sky.png").stat().st_size > 0
+    drawing = (tmp_path / "build" / "lessons" / "01_sky.svg").read_bytes()
+    run(python, script, tmp_path)
+    assert b"<svg" in drawing and (tmp_path / "build" / "lessons" / "01_sky.svg").read_bytes() == drawing
 
 
 def test_a_figure_outside_of_a_trial_is_silent_on_a_broken_engine(python, write_lesson, tmp_path):

@@ -198,24 +198,3 @@ def test_what_goes_on_is_the_command_of_this_program(folder, capsys, monkeypatch
     assert train.main(arguments) == 130
     assert f"resume with: {train.PROGRAM} pretrain text.txt" in capsys.readouterr().err
     assert read(command_support.latest(folder / "stopped")).step == 0
-
-
-def test_the_same_network_without_its_training(folder, capsys):
-    """--untrained: sizes and words of the model to start from, and the weights of a new one."""
-    options = ("finetune", "labels.tsv", "--from", "masked", "--steps", "1", "--lr", "1e-9")
-    for name, more in (("trained-weights", ()), ("new-weights", ("--untrained", "--judge-once"))):
-        says(capsys, *options, *more, "--out", name)
-    base = open_model("masked", "LanguageModel")
-    kept, new = (load_model(name)[0].base.state_dict() for name in ("trained-weights", "new-weights"))
-    fresh = train.untrained(base, 0).model.base.state_dict()
-    for name, array in base.model.base.state_dict().items():
-        np.testing.assert_allclose(kept[name], array, atol=1e-7)
-        np.testing.assert_allclose(new[name], fresh[name], atol=1e-7)
-    assert not np.allclose(kept["embedding.weight"], new["embedding.weight"])
-    assert "omit it" in refused(capsys, "finetune", "labels.tsv", "--scratch", "--untrained", "--out", "none")
-
-
-def test_judged_once(folder, capsys):
-    says(capsys, "finetune", "labels.tsv", "--from", "masked", "--epochs", "3", "--judge-once", "--out", "once")
-    lines = [json.loads(line) for line in (folder / "once" / "metrics.jsonl").read_text().splitlines()]
-    assert len([line for line in lines if line["kind"] == "evaluation"]) == 1

@@ -1,129 +1,225 @@
-"""A rank that has gone is noticed: by a connection that breaks, without MPI and without a clock."""
+"""A rank that has gone is noticed and named, by a process that the launcher does not kill: without MPI, with processes
+that stand for ranks, and this one for the launcher."""
 
-import queue
+import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
+import time
+from contextlib import suppress
+from pathlib import Path
 
-import numpy as np
 import pytest
 
-from minitransformer.app import lifelines
-from minitransformer.app.lifelines import Lifelines
+from minitransformer.app import lifelines, watcher
+from minitransformer.app.cli.main import main
 
 LIMIT = 60  # seconds; whatever hangs fails its test
-OTHER = """
-import sys
-import numpy as np
+KILLED = "has ended without a word (killed, or out of memory?); the others end too, and what was saved can be resumed"
+RANK = """
+import os, sys, types
+
+for name, place in zip(("minitransformer", "minitransformer.app"), sys.argv[2:]):  # without all that they would load
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [place]
+
 from minitransformer.app import lifelines
-from minitransformer.app.lifelines import Lifelines
+
+def gathered(mine):
+    if mine and lifeline.rank == 0:
+        print(mine.decode(), flush=True)
+    return [sys.stdin.readline().encode()]
 
 lifelines._GRACE = 0.1
-lost = lambda line: (print("lost:", line, flush=True), __import__("os")._exit(3))
-told = [np.frombuffer(sys.argv[2].encode(), dtype=np.uint8), np.zeros(0, np.uint8), np.zeros(0, np.uint8)]
-told[1] = told[2] = np.frombuffer(b"there 0 0", dtype=np.uint8)
-lines = Lifelines(int(sys.argv[1]), 3, lambda mine: told, True, lost)
-print("tied", flush=True)
-word = sys.stdin.readline().strip()
-if word == "known":
-    lines.told()
+lifeline = lifelines.Lifeline(lambda line: (print("lost:", line, flush=True), os._exit(3)))
+if sys.argv[1] == "meet":
+    lifeline.meet(3, gathered, True)
+print("ready", flush=True)
+if sys.stdin.readline() == "known\\n":
+    lifeline.told()
     sys.stdin.readline()
 """
+PLACES = [os.path.dirname(os.path.dirname(watcher.__file__)), os.path.dirname(watcher.__file__)]
+ASLEEP = "import sys; print('ready', flush=True); sys.stdin.readline()"
+
+
+class Job:
+    """Three ranks: their processes, and what they and their watcher say."""
+
+    def __init__(self, said):
+        self.said, self.ranks = said, []
+
+    def start(self, rank, code, *arguments):
+        told = {"PMI_RANK": rank, "PMI_SIZE": 3, "MPI_LOCALRANKID": rank, "MPI_LOCALNRANKS": 3}
+        command = [sys.executable, "-c", code, *arguments, *PLACES]
+        with open(self.said, "ab") as error:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=error,
+                text=True, env=os.environ | {name: str(number) for name, number in told.items()},
+            )  # fmt: skip
+        self.ranks.append(process)
+
+    def tell(self, rank, line):
+        self.ranks[rank].stdin.write(f"{line}\n")
+        self.ranks[rank].stdin.flush()
+
+    def hears(self, line):
+        """The one line that is said."""
+        limit = time.monotonic() + LIMIT
+        while not (said := self.said.read_text().strip()):
+            assert time.monotonic() < limit, "nothing was said"
+            time.sleep(0.01)
+        assert said == line.format(socket.gethostname())
+
+    def kill(self, rank):
+        self.ranks[rank].send_signal(signal.SIGKILL)
+        self.ranks[rank].wait(LIMIT)
 
 
 @pytest.fixture
-def job(monkeypatch):
-    """Rank 0 in this process, ranks 1 and 2 in others → what rank 0 was told, and the others."""
-    monkeypatch.setattr(lifelines, "_GRACE", 0.1)
-    heard, others = queue.Queue(), []
-
-    def gathered(mine):
-        for rank in (1, 2):
-            command = [sys.executable, "-c", OTHER, str(rank), mine.tobytes().decode()]
-            others.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        there = np.frombuffer(b"there 0 0", dtype=np.uint8)
-        return [mine, there, there]
-
-    lines = Lifelines(0, 3, gathered, True, heard.put)
-    for other in others:
-        assert other.stdout.readline() == "tied\n"
-    yield heard, others
-    for other in others:
-        other.kill()
-        other.communicate(timeout=LIMIT)
-    lines.say(lifelines._BYE)
+def job(tmp_path):
+    job = Job(tmp_path / "said")
+    yield job
+    for process in job.ranks:
+        process.kill()
+        process.communicate(timeout=LIMIT)
 
 
-def test_a_killed_rank_is_named(job):
-    heard, others = job
-    others[1].send_signal(signal.SIGKILL)
-    assert heard.get(timeout=LIMIT) == "rank 2 of 3 on there has ended without a word (killed, or out of memory?)"
+@pytest.fixture
+def met(job):
+    """The ranks know each other."""
+    for rank in range(3):
+        job.start(rank, RANK, "meet")
+    address = job.ranks[0].stdout.readline().strip()
+    for rank in range(3):
+        job.tell(rank, address)
+        job.tell(rank, "")
+    for process in job.ranks:
+        assert process.stdout.readline() == "ready\n"
+    return job
 
 
-def test_a_rank_that_is_killed_while_it_is_stopped_is_named(job):
+def watcher_of(job):
+    (process,) = Path(f"/proc/{job.ranks[0].pid}/task/{job.ranks[0].pid}/children").read_text().split()
+    return int(process)
+
+
+def watched_by(process):
+    """The processes whose end it waits for."""
+    found = []
+    for entry in Path(f"/proc/{process}/fdinfo").iterdir():
+        with suppress(OSError):
+            found += [line for line in entry.read_text().splitlines() if line.startswith("Pid:")]
+    return found
+
+
+@pytest.mark.parametrize("rank", range(3))
+def test_a_killed_rank_is_named_whoever_it_is_and_the_others_hear_of_it(met, rank):
+    met.kill(rank)
+    met.hears(f"rank {rank} of 3 on {{}} {KILLED}")
+    others = [process for process in met.ranks if process is not met.ranks[rank]]
+    assert [process.stdout.readline() for process in others] == ["lost: \n"] * 2  # it has been said
+
+
+def test_the_first_one_is_named_also_if_the_launcher_kills_all_of_them_at_once(met):
+    met.kill(1)
+    for rank in (0, 2):
+        met.ranks[rank].kill()
+    met.hears(f"rank 1 of 3 on {{}} {KILLED}")
+
+
+def test_a_rank_that_is_killed_while_it_is_stopped_is_named(met):
     """No answer of its own is needed to know that it lives, and none to know that it died."""
-    heard, others = job
-    others[0].send_signal(signal.SIGSTOP)
-    with pytest.raises(queue.Empty):
-        heard.get(timeout=0.5)
-    others[0].send_signal(signal.SIGKILL)
-    assert "rank 1 of 3" in heard.get(timeout=LIMIT)
+    met.ranks[2].send_signal(signal.SIGSTOP)
+    time.sleep(0.3)
+    assert not met.said.read_text()
+    met.kill(2)
+    met.hears(f"rank 2 of 3 on {{}} {KILLED}")
 
 
-def test_a_rank_that_ends_in_order_is_not_missed(job):
-    heard, others = job
-    others[0].communicate("\n", timeout=LIMIT)
-    with pytest.raises(queue.Empty):
-        heard.get(timeout=0.5)
-    others[1].send_signal(signal.SIGKILL)
-    assert "rank 2 of 3" in heard.get(timeout=LIMIT)
+def test_a_rank_that_ends_in_order_is_not_missed(met):
+    met.ranks[0].communicate("\n", timeout=LIMIT)
+    time.sleep(0.3)
+    assert not met.said.read_text()
+    met.kill(1)
+    met.hears(f"rank 1 of 3 on {{}} {KILLED}")
 
 
-def test_what_a_rank_has_said_itself_is_not_said_again(job):
-    heard, others = job
-    others[0].stdin.write("known\n")
-    others[0].stdin.flush()
-    assert heard.get(timeout=LIMIT) == ""
+def test_what_a_rank_has_said_itself_is_not_said_again(met):
+    met.tell(1, "known")
+    assert met.ranks[0].stdout.readline() == met.ranks[2].stdout.readline() == "lost: \n"
+    met.kill(1)
+    assert not met.said.read_text()
 
 
-def test_the_others_hear_what_rank_0_has_seen(job):
-    heard, others = job
-    others[0].send_signal(signal.SIGKILL)
-    assert "rank 1 of 3" in heard.get(timeout=LIMIT)
-    assert others[1].stdout.readline() == "lost: \n"  # said by rank 0 already
+def test_a_watcher_that_is_killed_is_missed(met):
+    os.kill(watcher_of(met), signal.SIGKILL)
+    line = (
+        f"lost: the process that watches over the ranks, on {socket.gethostname()}, has ended without a word (killed?)"
+    )
+    assert [rank.stdout.readline().strip() for rank in met.ranks] == [line] * 3
 
 
-def test_rank_0_is_missed_by_the_others():
-    """Rank 1 is a thread's, so that rank 0 can be closed by hand."""
-    heard = queue.Queue()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        told = f"here {server.getsockname()[1]} {'0' * 32} 127.0.0.1"
-        known = [np.frombuffer(text.encode(), dtype=np.uint8) for text in (told, "there 0 0")]
-        threading.Thread(target=lambda: Lifelines(1, 2, lambda mine: known, True, heard.put), daemon=True).start()
-        line, _ = server.accept()
-    assert line.recv(36, socket.MSG_WAITALL) == b"0" * 32 + bytes([0, 0, 0, 1])
-    line.close()
-    assert heard.get(timeout=LIMIT) == "rank 0 of 2 on here has ended without a word (killed, or out of memory?)"
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sees processes end by pidfd")
+class TestBeforeTheyHaveMet:
+    @pytest.fixture
+    def starting(self, job):
+        job.start(0, RANK, "wait")
+        for rank in (1, 2):
+            job.start(rank, ASLEEP)
+        for process in job.ranks:
+            assert process.stdout.readline() == "ready\n"
+        limit = time.monotonic() + LIMIT
+        while len(watched_by(watcher_of(job))) < 2:
+            assert time.monotonic() < limit, "the watcher does not see the others"
+            time.sleep(0.01)
+        return job
+
+    def test_the_one_is_named_who_was_killed_first(self, starting):
+        starting.kill(2)
+        starting.kill(0)  # as launchers do
+        starting.hears(f"rank 2 of 3 on {{}} {KILLED}")
+        assert starting.ranks[1].wait(LIMIT) == -signal.SIGKILL  # by the watcher: it would have waited for ever
+
+    def test_a_rank_that_leaves_the_others_waiting_ends_them_and_is_named(self, starting):
+        starting.ranks[1].communicate("\n", timeout=LIMIT)
+        end = "has ended before it met the others; the others end too, and what was saved can be resumed"
+        starting.hears(f"rank 1 of 3 on {{}} {end}")
+        assert {starting.ranks[rank].wait(LIMIT) for rank in (0, 2)} == {-signal.SIGKILL}
+
+    def test_what_rank_0_has_said_itself_ends_the_others_in_silence(self, starting):
+        starting.ranks[0].communicate("\n", timeout=LIMIT)
+        assert {starting.ranks[rank].wait(LIMIT) for rank in (1, 2)} == {-signal.SIGKILL}
+        assert not starting.said.read_text()
 
 
-def test_a_stranger_is_not_taken_for_a_rank(monkeypatch):
-    """Whoever connects without the word that only the ranks know is sent away; the job goes on without that rank."""
-    monkeypatch.setattr(lifelines, "_CONNECT", 0.5)
+def test_a_stranger_is_not_taken_for_a_rank():
+    """Whoever connects without the word that only the ranks know is sent away."""
+    own, other = socket.socketpair()
+    with own, other, socket.create_server(("127.0.0.1", 0)) as server:
+        one = watcher.Watcher(other, 0, 2, 2, os.getpid(), 1)
+        one.token = b"0" * watcher.TOKEN
+        for token in (b"?" * watcher.TOKEN, one.token):
+            with socket.create_connection(server.getsockname()) as stranger:
+                stranger.sendall(watcher.HELLO.pack(token, 1, b"there"))
+                one._accept(server)
+                assert len(one.lines) == 1 + (token == one.token)
+                assert token == one.token or stranger.recv(1) == b""
+        for line in [*one.lines]:
+            one._forget(line)
+        one.events.close()
 
-    def gathered(mine):
-        port = int(mine.tobytes().decode().split()[1])
-        stranger = socket.create_connection(("127.0.0.1", port))
-        stranger.sendall(b"?" * 32 + bytes([0, 0, 0, 1]))
-        strangers.append(stranger)
-        return [mine, mine]
 
-    strangers = []
-    lines = Lifelines(0, 2, gathered, True, lambda line: None)
-    assert lines.lines == {}
-    with strangers[0] as stranger:
-        assert stranger.recv(1) == b""
+@pytest.mark.parametrize(("command", "starts"), [("pretrain", True), ("generate", False)])
+def test_training_has_a_watcher_before_anything_else_is_loaded(command, starts, monkeypatch):
+    for name, value in {"PMI_RANK": "0", "PMI_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    started = []
+    monkeypatch.setattr(watcher, "start", started.append)
+    with pytest.raises(SystemExit):
+        main([command, "--no-such-option"])
+    assert started == [2] * starts
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux for its interfaces")

@@ -17,7 +17,7 @@ import pytest
 import autograd.functional as F
 import kernels
 from kernels.contract import CONTRACT
-from minitransformer.app.bench import bench_inputs, cases, charts, growth, profile, ranks
+from minitransformer.app.bench import bench_inputs, cases, charts, growth, ours, profile, race, ranks
 from minitransformer.app.bench.roofline import Point
 from minitransformer.app.cli import bench as bench_command
 from minitransformer.config import LAB_TRANSLATOR
@@ -121,6 +121,57 @@ def test_who_takes_part(monkeypatch):
     assert [name for name, case in cases.CASES.items() if "onnx" in case.peers] == [
         "encoder-1x16", "encoder-1x128", "encoder-32x128", "encoder-8x512",
     ]  # fmt: skip
+
+
+def figures(best: float, slowest: float = 1.0) -> dict:
+    return {"best": best, "median": best, "slowest": slowest, "megabytes": 100.0}
+
+
+def test_the_table_has_the_columns_that_have_entries_and_says_what_they_mean(capsys):
+    alone = {"name": "adam", "target": 1.0, "ours": figures(0.001, 1.25)}
+    bench_command._print_summary({"cases": [alone]})
+    text = capsys.readouterr().out
+    assert "PyTorch" not in text and "ratio" not in text and "aim" not in text and "of sgemm" not in text
+    assert "+25%" in text and "spread: how much longer" in text
+    beside = alone | {"name": "lm", "torch": figures(0.002), "ratio": 2.0, "ratio_range": (1.75, 2.25)}
+    bench_command._print_summary({"cases": [alone, beside]})
+    text = capsys.readouterr().out
+    assert "1.75-2.25" in text and "ratio: PyTorch's best time / ours" in text and "compiled" not in text
+    bench_command._print_summary({"cases": []})
+    assert capsys.readouterr().out == ""
+
+
+def test_the_spread_is_that_of_rounds():
+    side = race.Side("ours", [[3.0, 2.0], [5.0, 4.0]])
+    assert side.seconds == [3.0, 2.0, 5.0, 4.0] and side.best_of_rounds == [2.0, 4.0] and side.best == 2.0
+
+
+def test_who_takes_part_in_a_case(monkeypatch):
+    """torch.compile by itself only in lm, where a compiler is found and time is not short."""
+    options, everybody = bench_command.Options, ["ours", "torch", "onnx"]
+    lm, adam, encoder = (cases.CASES[name] for name in ("lm", "adam", "encoder-1x16"))
+    monkeypatch.setattr(bench_command.shutil, "which", lambda name: name)
+    assert bench_command._sides(lm, everybody, options()) == ["ours", "torch", "compiled"]
+    assert bench_command._sides(lm, everybody, options(quick=True)) == ["ours", "torch"]
+    assert bench_command._sides(lm, ["ours"], options()) == ["ours"]
+    assert bench_command._sides(adam, everybody, options()) == ["ours", "torch"]
+    assert bench_command._sides(adam, [*everybody, "compiled"], options(compile=True)) == ["ours", "torch", "compiled"]
+    assert bench_command._sides(encoder, everybody, options()) == ["ours", "torch", "onnx"]
+    monkeypatch.setattr(bench_command.shutil, "which", lambda name: None)
+    assert bench_command._sides(lm, everybody, options()) == ["ours", "torch"]
+
+
+def test_recomputation_trains_alike():
+    small = replace(cases.DEEP, vocab_size=50, d_model=16, n_heads=2, d_ff=16)
+    losses = []
+    for again in (False, True):
+        work = ours.language_model({"B": 2, "T": 8, "model": small, "recompute": again}, None)
+        losses.append([work() for _ in range(3)])
+    assert losses[0] == losses[1]
+
+
+def test_the_quick_selection_exists():
+    assert set(cases.QUICK) <= set(cases.CASES)
 
 
 def test_every_case_and_extra_is_listed(tmp_path):

@@ -421,15 +421,21 @@ def test_a_shorter_model_of_others_reads_the_beginning_only(here, capsys):
     )
 
 
-def test_few_texts_are_read_often_and_judged_by_their_loss(here, capsys):
+@pytest.fixture
+def few(here):
     rows = [f"the {word} sat .\t{word}" for word in ("cat", "bird")] * 8
     (here / "few.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+
+
+@pytest.mark.usefixtures("few")
+def test_few_texts_are_read_often_and_judged_by_their_loss(here, capsys):
     out = says(capsys, "finetune", "few.tsv", "--from", "reader", "--out", "few")
     assert "only one text is held back" in out and "nats a text on the few texts held back" in out
     steps = [int(name[5:13]) for name in os.listdir(here / "few") if name.endswith(".json")]
     assert max(steps) == 60
 
 
+@pytest.mark.usefixtures("few")
 def test_a_model_of_others_reads_on_by_hidden_words(here, capsys):
     """What MiniLM can do with reviews before it gets a label: the same places, words and weights, another head."""
     (here / "text.txt").write_text("the cat sat . the dog sat .\nthe bird sat . the cat rates .\n" * 10)

@@ -1,13 +1,17 @@
-"""Trains small models on the ranks that mpiexec started, and prints a digest of everything each run has left: weights,
-optimizer state, metrics and checkpoints, times taken out. Started by test_ranks.py, with the names of faults to try."""
+"""Trains small models on the ranks that mpiexec started, and writes down a digest of everything each run has left:
+weights, optimizer state, metrics and checkpoints, times taken out.
+
+    ranks_job.py FOLDER 4 2,1    on 4 ranks; then on two of them and, at the same time, on one
+
+FOLDER/N.json is what N ranks have left; two of them also try some faults. Started by test_ranks.py."""
 
 import copy
 import hashlib
 import json
 import math
 import os
-import shutil
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +25,7 @@ from minitransformer.app.data import ClassifierBatches, LanguageModelBatches, Tr
 from minitransformer.app.data.batches import BertBatch
 from minitransformer.app.progress import Silent
 from minitransformer.app.tasks import measures
-from minitransformer.app.training import Options, sending, shares, slices, train, tree
+from minitransformer.app.training import Options, run, sending, shares, slices, train, tree
 from minitransformer.optim import SGD, Adam
 
 SMALL = {"d_model": 8, "n_heads": 2, "d_ff": 12, "max_len": 12, "dropout": 0.3, "seed": 3}
@@ -180,11 +184,28 @@ def left_by(case, everybody, folder, optimizer=Adam):
 
 
 def main():
-    """place: for the runs; with_faults: also try those"""
-    place, with_faults = sys.argv[1], len(sys.argv) > 2
+    from mpi4py import MPI
+
+    place, *rounds = sys.argv[1:]
     kernels.use("numpy")
-    everybody, found = ranks.world(), {}
+    run.draw_curve = lambda *given: None  # a picture has the time in it, and takes longer to draw than all steps
     shares.Shares.message = shares.BLOCK  # these models are small: so that they have several buckets
+    world = ranks.world()
+    for sizes in rounds:
+        groups = [size for size in map(int, sizes.split(",")) for _ in range(size)]  # for each rank that takes part
+        size = groups[world.rank] if world.rank < len(groups) else 0
+        everybody = ranks.Mpi(MPI.COMM_WORLD.Split(size))
+        if size:
+            found = digests(everybody, os.path.join(place, f"of {size}"))
+            if everybody.rank == 0:
+                Path(place, f"{size}.json").write_text(json.dumps(found))
+        all_done = MPI.COMM_WORLD.Ibarrier()
+        while not all_done.Test():
+            time.sleep(0.01)
+
+
+def digests(everybody, place):
+    found = {}
     for case in CASES:
         found[case] = left_by(case, everybody, os.path.join(place, case))
     found["momentum"] = left_by("classifier", everybody, os.path.join(place, "sgd"), lambda p, lr: SGD(p, lr, 0.9))
@@ -192,12 +213,10 @@ def main():
         found["tied weights, no overlap"] = left_by("tied weights", everybody, os.path.join(place, "no overlap"))
     with changed(shares.Shares, "message", 2**16):
         found["tied weights, one bucket"] = left_by("tied weights", everybody, os.path.join(place, "one bucket"))
-    for name, (owner, attribute, wrong) in FAULTS.items() if with_faults else ():
+    for name, (owner, attribute, wrong) in FAULTS.items() if everybody.size == 2 else ():
         with changed(owner, attribute, wrong):
             found[f"fault: {name}"] = left_by(FAULTY, everybody, os.path.join(place, name))
-    if everybody.rank == 0:
-        print(json.dumps(found))
-        shutil.rmtree(place)
+    return found
 
 
 @contextmanager

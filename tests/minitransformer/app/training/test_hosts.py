@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 
 import pytest
-from test_ranks import LIMIT, MPIEXEC, ONE_THREAD, TINY, ended, needs_mpi, pretrain, until
+from test_ranks import LIMIT, MPIEXEC, ONE_THREAD, ended, needs_mpi, pretrain, tiny, until
 
 FIRST, SECOND = "10.77.13.1", "10.77.13.2"
 TCP_ONLY = {"UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"}  # else MPI finds out that both share a memory
@@ -76,9 +76,9 @@ def hosts(tmp_path):
 def on_both(hosts, folder, *arguments):
     first, launcher, _ = hosts
     command = ["ip", "netns", "exec", first, MPIEXEC, "-launcher", "rsh", "-launcher-exec", str(launcher)]
-    command += ["-hosts", f"{FIRST},{SECOND}", "-ppn", "1", "-n", "2", sys.executable, "-m", "minitransformer"]
+    command += ["-hosts", f"{FIRST},{SECOND}", "-ppn", "1", "-n", "2", sys.executable, *tiny(folder)]
     return subprocess.Popen(
-        [*command, "pretrain", *TINY, *arguments], cwd=folder, env=os.environ | ONE_THREAD | TCP_ONLY,
+        [*command, *arguments], cwd=folder, env=os.environ | ONE_THREAD | TCP_ONLY,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
 

@@ -1,0 +1,294 @@
+"""A small process that watches over the ranks of a job, and says which of them was the first to go.
+
+The ranks cannot say it: a launcher that misses one kills the others, often before they have noticed anything, and names
+whom it likes. This process is none of the launcher's: it has a session of its own, and what it writes still comes to
+the terminal when all ranks have gone. It is started as a file, as soon as a command that trains is asked for, and uses
+nothing but what comes with Python.
+
+    before the ranks have met   it looks after those of its own machine (Linux): it sees a process end that has not even
+                                begun, and whoever has begun holds a line to it
+    from then on                every rank holds a line to that of rank 0; nothing is sent as long as all is well
+
+When a process dies, its system closes the line, whatever it died of. When a machine cannot be reached any more, it does
+not answer the probes that the system sends by itself (TCP's keep-alive); that works while a process computes without a
+pause, and no clock of ours can go wrong when a machine sleeps for a while."""
+
+import atexit
+import os
+import select
+import selectors
+import signal
+import socket
+import struct
+import sys
+import time
+from contextlib import suppress
+
+# what launchers tell their processes: MPICH and Intel MPI, Open MPI, and those that speak PMIx
+RANK = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
+SIZE = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+_PLACE = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK")  # the number of a rank among those of its machine
+_NEIGHBOURS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")  # how many they are
+# the words on a line: I have done my work; it went wrong, and it has been said; the ranks know each other (with the
+# socket where to expect them); another watcher looks after us; all lines are there
+BYE, KNOWN, MET, LEAVE, READY = b"b", b"k", b"m", b"l", b"r"
+TOKEN = 32  # letters of a word that only the ranks of this job know
+HELLO = struct.Struct(f"!{TOKEN}sI64s")  # of a rank: the token, its number, the name of its machine
+LOST_AFTER = 10  # seconds without an answer from a machine, about
+KILLED = "has ended without a word (killed, or out of memory?)"
+UNREACHED = f"has not been reached for some {LOST_AFTER} seconds (network, or machine down?)"
+_LOOKS, _PAUSE = 40, 0.05  # for ranks on this machine; seconds in between
+_PATIENCE = 3.0  # seconds for ranks that have all the same reason to end
+_JOIN = 1.0  # seconds to find the watcher
+_FOREVER = float("inf")
+
+
+def told(names: tuple[str, ...]) -> int | None:
+    """What the launcher has said under one of these names."""
+    return next((int(os.environ[name]) for name in names if name in os.environ), None)
+
+
+class Line:
+    """From this process to the watcher of its machine."""
+
+    own: socket.socket | None = None
+    watcher: object = None  # its process, kept, so that nobody waits for it
+
+    @classmethod
+    def say(cls, word: bytes) -> None:
+        if cls.own is not None:
+            with suppress(OSError):
+                cls.own.sendall(word)
+
+
+def start(size: int) -> None:
+    """Beside this rank, if it has none yet."""
+    if Line.own is not None or not hasattr(os, "fork"):
+        return
+    import subprocess  # here, as the watcher has no use for it: every moment counts in which nobody watches yet
+
+    ours, theirs = socket.socketpair()
+    Line.own = closed_first(ours)
+    numbers = [theirs.fileno(), told(RANK) or 0, size, told(_NEIGHBOURS) or 0, os.getpid(), os.getppid()]
+    with theirs:
+        Line.watcher = subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__, *map(str, numbers)], cwd="/", stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True,
+        )  # fmt: skip
+    atexit.register(Line.say, BYE)
+
+
+def closed_first(line: socket.socket) -> socket.socket:
+    """Of a killed process, Linux closes the descriptor with the greatest number first: before the launcher can notice
+    anything, so that nobody whom it kills then is seen to go earlier."""
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        number = fcntl.fcntl(line, fcntl.F_DUPFD_CLOEXEC, 500)
+        line.close()
+        return socket.socket(fileno=number)
+    return line
+
+
+def _door(launcher: int) -> str:
+    """Where ranks of one machine find their watcher: a name that Linux forgets with it."""
+    return f"\0minitransformer-ranks-{launcher}"
+
+
+def _join() -> None:
+    """The watcher that another rank of this machine starts at the moment."""
+    if Line.own is not None or not sys.platform.startswith("linux"):
+        return
+    limit = time.monotonic() + _JOIN
+    while Line.own is None and time.monotonic() < limit:
+        line = socket.socket(socket.AF_UNIX)
+        try:
+            line.connect(_door(os.getppid()))
+            Line.own = closed_first(line)
+            atexit.register(Line.say, BYE)
+        except OSError:  # not there yet, or a launcher that starts each rank by a process of its own
+            line.close()
+            time.sleep(0.01)
+
+
+def start_early() -> None:
+    """Before MPI is started, which waits for all ranks: one rank of each machine starts a watcher, the others join."""
+    size = told(SIZE) or 1
+    if size > 1:
+        start(size) if told(RANK) == 0 or told(_PLACE) == 0 else _join()
+
+
+class Watcher:
+    """own: the line to the rank that has started this process"""
+
+    def __init__(self, own: socket.socket, rank: int, size: int, neighbours: int, process: int, launcher: int):
+        self.size, self.neighbours, self.process, self.launcher = size, neighbours, process, launcher
+        self.own, self.lines = own, {own: rank}
+        self.hosts = [socket.gethostname()] * size
+        self.token: bytes | None = None  # from when the ranks have met
+        self.server: socket.socket | None = None  # where those come from who have no line yet
+        self.beside: dict[int, tuple[int, int]] = {}  # pidfd → rank and process, of the others on this machine
+        self.seen = 1  # ranks on this machine, in all
+        self.first: int | None = None  # of those that has ended
+        self.limit = _FOREVER  # when patience ends
+        self.events = selectors.DefaultSelector()  # Linux tells them in the order in which they have happened
+        self.events.register(own, selectors.EVENT_READ, self._hear)
+        self.met = 1  # ranks whose line is for good
+        if sys.platform.startswith("linux") and launcher > 1:
+            door = socket.socket(socket.AF_UNIX)
+            with suppress(OSError):
+                door.bind(_door(launcher))
+                door.listen(size)
+                self.events.register(door, selectors.EVENT_READ, self._let_in)
+
+    def watch(self) -> None:
+        for look in range(sys.maxsize):
+            if look < _LOOKS and self.token is None and self.seen != self.neighbours:
+                self._look_beside()
+                seconds = _PAUSE
+            else:
+                seconds = self.limit - time.monotonic()
+            for key, _ in self.events.select(None if seconds == _FOREVER else max(0.0, seconds)):
+                if self.events.get_map().get(key.fd) is key:  # what happened before it has not made it void
+                    key.data(key.fileobj)
+            if not self.lines and (self.token is not None or not self.beside):
+                return
+            if time.monotonic() > self.limit:
+                self._end("" if self.first is None else f"{self._name(self.first)} has ended before it met the others")
+
+    def _name(self, rank: int) -> str:
+        if self.first is None and self.token is None and self.seen < self.neighbours:
+            return f"a rank of {self.size} on {self.hosts[rank]}"  # it may have been another one, before we have looked
+        return f"rank {rank} of {self.size} on {self.hosts[rank]}"
+
+    def _forget(self, end: socket.socket | int) -> None:
+        self.events.unregister(end)
+        os.close(end) if isinstance(end, int) else end.close()
+
+    # ------------------------------------------------------------------------------------------ processes
+
+    def _look_beside(self) -> None:
+        """The launcher's other processes are ranks too. They may not all be there yet."""
+        if self.launcher == 1:  # it has gone, and somebody else's processes are there
+            return
+        known = {process for _, process in self.beside.values()} | {self.process}
+        with suppress(OSError, AttributeError):  # AttributeError: a system without pidfd
+            with open(f"/proc/{self.launcher}/task/{self.launcher}/children") as file:
+                processes = {*map(int, file.read().split())} - known
+            for process in processes:
+                with suppress(OSError, ValueError), open(f"/proc/{process}/environ", "rb") as file:
+                    told = dict(pair.split(b"=", 1) for pair in file.read().split(b"\0") if b"=" in pair)
+                    ranks = [int(told[name.encode()]) for name in RANK if name.encode() in told]
+                    if ranks:
+                        end = os.pidfd_open(process)
+                        self.beside[end] = ranks[0], process
+                        self.seen += 1
+                        self.events.register(end, selectors.EVENT_READ, self._see_end)
+
+    def _let_in(self, door: socket.socket) -> None:
+        """The system says which process has come."""
+        line, _ = door.accept()
+        process, user, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        self._look_beside()
+        ranks = [rank for rank, other in self.beside.values() if other == process]
+        if self.token is None and ranks and user == os.getuid():
+            self.lines[line] = ranks[0]
+            self.events.register(line, selectors.EVENT_READ, self._hear)
+        else:
+            line.close()
+
+    def _see_end(self, end: int) -> None:
+        rank, _ = self.beside.pop(end)
+        self._forget(end)
+        for line in [line for line, other in self.lines.items() if other == rank]:
+            self._hear(line)  # how it has ended
+            return
+        if self.token is None and self.first is None:
+            # killed, the launcher ends us too, and all is clear; by itself, others may be about to fail alike
+            self.first, self.limit = rank, min(self.limit, time.monotonic() + _PATIENCE)
+
+    # ------------------------------------------------------------------------------------------ lines
+
+    def _hear(self, line: socket.socket) -> None:
+        word, how = b"", KILLED
+        ends: list[int] = []
+        try:
+            if self.token is None and line is self.own:
+                word, ends, _, _ = socket.recv_fds(line, 1 + TOKEN, 1)
+            else:
+                word = line.recv(1)
+        except ConnectionResetError:
+            pass
+        except OSError:
+            how = UNREACHED
+        if word[:1] == MET:
+            self.token, self.server = word[1:], socket.socket(fileno=ends[0])
+            self.server.settimeout(0)
+            self.events.register(self.server, selectors.EVENT_READ, self._accept)
+            return
+        rank = self.lines.pop(line)
+        self._forget(line)
+        word = word[:1]
+        if word == LEAVE and line is self.own:
+            raise SystemExit
+        if self.token is None and word:  # it has said why. Has it failed alone? Then others wait for it
+            self.first, self.limit = None, time.monotonic() + _PATIENCE
+        elif word == KNOWN:
+            self._end("")
+        elif word not in (BYE, LEAVE):
+            self._end(f"{self._name(rank if self.first is None else self.first)} {how}")
+
+    def _accept(self, server: socket.socket) -> None:
+        import secrets
+
+        with suppress(OSError, struct.error):
+            line, _ = server.accept()
+            line.settimeout(2.0)  # a rank has said it already
+            token, rank, host = HELLO.unpack(line.recv(HELLO.size, socket.MSG_WAITALL))
+            if not secrets.compare_digest(token, self.token or b"") or not 0 < rank < self.size:
+                line.close()
+                return
+            self.hosts[rank] = host.rstrip(b"\0").decode(errors="replace")
+            keep_alive(line)
+            line.settimeout(None)
+            for former in [former for former, other in self.lines.items() if other == rank]:
+                del self.lines[former]
+                self._forget(former)
+            self.lines[line] = rank
+            self.events.register(line, selectors.EVENT_READ, self._hear)
+            self.met += 1
+            if self.met == self.size:
+                self.own.sendall(READY)
+
+    # ------------------------------------------------------------------------------------------ the end
+
+    def _end(self, line: str) -> None:
+        """line: what is to be said, if that has not been done"""
+        signal.alarm(5)  # nobody may be left who reads
+        if line:
+            with suppress(OSError):
+                os.write(2, f"\n{line}; the others end too, and what was saved can be resumed\n".encode())
+        while self.server is not None and select.select([self.server], [], [], 0)[0]:
+            self._accept(self.server)  # who have come, and shall hear it too
+        for other in self.lines:
+            with suppress(OSError):
+                other.sendall(KNOWN)
+        if self.token is None:  # they may be waiting inside MPI for the one who has gone
+            own = [self.process] if os.getppid() == self.process else []
+            for process in [process for _, process in self.beside.values()] + own:
+                with suppress(OSError):
+                    os.kill(process, signal.SIGKILL)
+        raise SystemExit
+
+
+def keep_alive(line: socket.socket) -> None:
+    """The system asks the other end every two seconds, and gives up after LOST_AFTER."""
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 2), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", LOST_AFTER // 2 - 1)):
+        with suppress(OSError):
+            if hasattr(socket, name):
+                line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+if __name__ == "__main__":
+    Watcher(socket.socket(fileno=int(sys.argv[1])), *map(int, sys.argv[2:])).watch()
