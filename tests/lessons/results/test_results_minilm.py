@@ -128,7 +128,8 @@ def test_training_starts_from_the_frozen_read_out(runs, tiny, labels):
 def test_half_of_the_words_are_left_out_in_a_step(shape):
     words, lengths = np.arange(np.prod(shape)).reshape(shape), np.array([40, 1, 31])
     fewer, left = minilm.thinned(words, lengths, np.random.default_rng(0))
-    assert left[1] == 1 and all(length / 4 < n < 3 * length / 4 for n, length in zip(left, lengths, strict=True) if n > 1)
+    assert left[1] == 1
+    assert 10 < left[0] < 30 and 8 < left[2] < 23  # by this seed; a quarter and three quarters
     for row, n in enumerate(left):
         places = [np.flatnonzero((words[row] == word).reshape(shape[1], -1).all(axis=1))[0] for word in fewer[row, :n]]
         assert places[0] == 0 and (np.diff(places) > 0).all() and places[-1] < lengths[row]  # in order, no padding
