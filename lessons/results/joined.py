@@ -19,6 +19,7 @@ import numpy as np
 from lessons.results.experiments import LABELS
 from lessons.results.frozen import best_of, of_words
 from lessons.results.minilm import CELLS, KINDS, PARTS, accuracy, labelled
+from lessons.results.record_files import environment
 from lessons.results.runs import DONE, add_places
 from minitransformer.app.cli.main import orderly
 from minitransformer.app.training.checkpoints.files import replacing
@@ -48,7 +49,8 @@ def work(runs: str) -> int:
     done = Path(runs, NAME, DONE)
     done.parent.mkdir(parents=True, exist_ok=True)
     with replacing(done) as file:
-        file.write(json.dumps(found).encode())
+        note = {"command": "python -m lessons.results.joined", **environment(), "groups": found}
+        file.write(json.dumps(note).encode())
     return 0
 
 

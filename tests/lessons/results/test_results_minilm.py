@@ -206,3 +206,10 @@ def test_the_test_texts_have_no_say():
     assert {part: minilm.accuracy(scores, answers[part]) for part, scores in said.items()} == {
         "valid": found["valid"], "test": found["accuracy"]
     }  # fmt: skip
+
+
+def test_a_line_of_the_figure_goes_from_few_labels_to_many():
+    """Cells are recorded as they come, the middle one first."""
+    groups = {frozen.LAST: {labels: {"0": {"accuracy": 0.5}} for labels in ("400", "1600", "100")}}
+    known = {"naive_bayes": {}, "groups": {real_weights.NONE: {}, real_weights.BAG: {}}}
+    assert [*real_weights.accuracies({"groups": groups}, known)[frozen.LAST]] == ["100", "400", "1600"]
