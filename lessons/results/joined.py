@@ -1,6 +1,6 @@
 """Two voices on a film review: a network that was trained on its pieces (minilm.py), and the mere words (frozen.py).
 
-python -m lessons.results.joined      writes RUNS/minilm-joined/done.json, of all cells that are done
+python -m lessons.results.joined      writes RUNS/minilm-joined/done.json, of all cells with MiniLM that are done
 
 Each voice is divided by its spread over the validation texts, so that neither is the louder; then the words have a
 third of the say. The third was chosen on the validation texts, once, for all numbers of labels.
@@ -25,7 +25,7 @@ from minitransformer.app.cli.main import orderly
 from minitransformer.app.training.checkpoints.files import replacing
 
 NAME, SHARE = "minilm-joined", 1 / 3
-NAMES = {kind: f"{recipe.name}, and the words" for kind, recipe in KINDS.items()}
+NAMES = {kind: f"{recipe.name}, and the words" for kind, recipe in KINDS.items() if kind != "scratch"}
 
 
 def joined(network: Mapping[str, np.ndarray], words: Mapping[str, np.ndarray], part: str) -> np.ndarray:
@@ -41,6 +41,8 @@ def work(runs: str) -> int:
         words = best_of({"words": lambda labels: rows}, labels, right)[1]
         for path in sorted(Path(runs, CELLS).glob(f"*-{labels}-*.npz")):
             kind, _, seed = path.stem.split("-")
+            if kind not in NAMES:
+                continue
             network = np.load(path)
             cell = {part: accuracy(joined(network, words, part), right[part]) for part in PARTS[1:]}
             print(f"{NAMES[kind]}, {labels} labels, seed {seed}: {cell['test']:.1%} of the test texts", flush=True)
