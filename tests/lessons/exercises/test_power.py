@@ -58,6 +58,13 @@ def test_all_that_are_promised_are_there():
     assert [one.name for one in catalogue.ours()] == promised
 
 
+def test_every_lesson_has_exercises_and_the_readme_counts_them():
+    lessons = {script.name[:2] for script in catalogue.FOLDER.parent.glob("[0-9][0-9]_*.py")}
+    assert lessons == {one.lesson for one in catalogue.ours()}
+    readme = (catalogue.FOLDER.parents[1] / "README.md").read_text(encoding="utf-8")
+    assert f"{len(catalogue.ours())} exercises, one or more to each lesson" in readme
+
+
 def test_a_judge_that_is_too_kind_is_found(judge):
     """The measure itself: a right answer among the wrong ones, and a wrong one among the right."""
     exercise = catalogue.named("matmul-gradient", catalogue.ours())
