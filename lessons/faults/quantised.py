@@ -60,6 +60,13 @@ def neighbours_scale(engine: Engine) -> None:
     _change_blocks(engine, change)
 
 
+def _write_steps(blocks, numbers, whole, least, scale) -> None:
+    """The number of steps from the least value to each number, made whole, two in a byte."""
+    steps = (np.asarray(numbers).reshape(*blocks.shape, 32) - least) / scale
+    q = whole(steps).clip(0, 15).astype(np.uint8)
+    blocks["halves"] = q[..., :16] | q[..., 16:] << 4
+
+
 def cut_instead_of_rounded(engine: Engine) -> None:
     """numbers between two steps become the lower one, not the nearer one"""
 
@@ -67,10 +74,8 @@ def cut_instead_of_rounded(engine: Engine) -> None:
         def cut(numbers, kind):
             blocks = quantise(numbers, kind).view(LAYOUTS[kind])
             if kind == "Q4_1":
-                w = np.asarray(numbers).reshape(*blocks.shape, 32)
                 scale, least = (blocks[name].astype(float)[..., None] for name in ("scale", "least"))
-                q = np.floor((w - least) / np.where(scale == 0, 1, scale)).clip(0, 15).astype(np.uint8)
-                blocks["halves"] = q[..., :16] | q[..., 16:] << 4
+                _write_steps(blocks, numbers, np.floor, least, np.where(scale == 0, 1, scale))
             return blocks.view(np.uint8)
 
         return cut
@@ -123,9 +128,8 @@ def one_scale_a_row(engine: Engine) -> None:
             w = np.asarray(numbers, float).reshape(*blocks.shape, 32)
             least = w.min(axis=(1, 2), keepdims=True)
             scale = (w.max(axis=(1, 2), keepdims=True) - least) / 15
-            q = np.rint((w - least) / scale).astype(np.uint8)
             blocks["least"], blocks["scale"] = least[..., 0], scale[..., 0]
-            blocks["halves"] = q[..., :16] | q[..., 16:] << 4
+            _write_steps(blocks, numbers, np.rint, least, scale)
             return blocks.view(np.uint8)
 
         return whole_rows

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from hidden_words import FIRST, OOV, OPTIONS, PAD, SOS, corpus
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,18 +11,11 @@ from minitransformer.app.data import WordTokenizer
 
 TOKENIZER = WordTokenizer([f"w{i}" for i in range(50)], extra_specials=["[OTHER]"])
 OTHER = TOKENIZER.special("[OTHER]")
-SOS, PAD, OOV = 0, 1, 3
-FIRST, LAST = 4, TOKENIZER.first_extra - 1
-
-
-def corpus(n=80, seed=0):
-    generator = np.random.default_rng(seed)
-    return [generator.integers(FIRST, LAST + 1, generator.integers(1, 60)).astype(np.int32) for _ in range(n)]
+LAST = TOKENIZER.first_extra - 1
 
 
 def batches(texts=None, **options):
-    options = {"rows": 8, "max_len": 48, "seed": 5, "ignore": -1, "common": 1.0} | options
-    return BagBatches(corpus() if texts is None else texts, TOKENIZER, **options)
+    return BagBatches(corpus(LAST) if texts is None else texts, TOKENIZER, **(OPTIONS | {"common": 1.0} | options))
 
 
 def rows_of(made, epoch):
@@ -107,7 +101,7 @@ def test_rows_of_one_text_lose_different_words():
 
 
 def test_texts_of_like_length_share_a_batch():
-    assert batches(corpus(800)).padding_fraction() < 0.05
+    assert batches(corpus(LAST, 800)).padding_fraction() < 0.05
 
 
 @pytest.mark.parametrize(
