@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -21,13 +22,14 @@ import pytest
 
 import kernels
 from autograd import Tensor
-from minitransformer import LanguageModel
-from minitransformer.app.data import LanguageModelBatches
+from minitransformer import LanguageModel, __version__
+from minitransformer.app.data import ClassifierBatches, LanguageModelBatches
 from minitransformer.app.progress import Silent
 from minitransformer.app.ranks import Alone, shared
 from minitransformer.app.tasks.measures import word_loss
 from minitransformer.app.training import Options, train
 from minitransformer.app.training.agreement import demand_agreement
+from minitransformer.app.training.loop import _fingerprint
 from minitransformer.app.training.shares import BLOCK, OwnPart, Shares
 from minitransformer.app.training.slices import SlicedSteps
 from minitransformer.app.training.tree import Node, add_node, cuts
@@ -44,12 +46,15 @@ LIMIT = 120  # seconds; a job that hangs fails its test
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "MINITRANSFORMER_BACKEND": "numpy"}
 
 
-def started(folder, ranks, *program):
-    command = [MPIEXEC, "-n", str(ranks), sys.executable, *program]
+def launched(folder, *arguments):
     return subprocess.Popen(
-        command, cwd=folder, env=os.environ | ONE_THREAD, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
+        [MPIEXEC, *arguments], cwd=folder, env=os.environ | ONE_THREAD, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
+
+
+def started(folder, ranks, *program):
+    return launched(folder, "-n", str(ranks), sys.executable, *program)
 
 
 def ended(process):
@@ -96,7 +101,7 @@ def digests(tmp_path_factory):
 def test_neither_overlap_nor_buckets_change_a_byte(digests):
     of_one = digests(1)
     assert of_one["tied weights"] == of_one["tied weights, no overlap"] == of_one["tied weights, one bucket"]
-    assert len(of_one) == 10 and len({*of_one.values()}) == 8
+    assert len(of_one) == 11 and len({*of_one.values()}) == 9
 
 
 @needs_mpi
@@ -197,13 +202,42 @@ def test_what_is_wrong_on_all_ranks_is_said_once(tmp_path):
     assert result.stderr.strip() == "minitransformer pretrain: slices=6: give a power of two, such as 8"
 
 
+def other_seed(there):
+    return [], ["--seed", "4"], "seed: 4, not 0"
+
+
+def other_data(there):
+    """One word, in the middle."""
+    lines = (there / "texts").read_text().splitlines()
+    words = lines[30].split()
+    lines[30] = " ".join(["good" if words[0] == "plot" else "plot", *words[1:]])
+    (there / "texts").write_text("\n".join(lines))
+    return [], [], "texts: "
+
+
+def other_version(there):
+    (there / "minitransformer-9.9.dist-info").mkdir()
+    (there / "minitransformer-9.9.dist-info" / "METADATA").write_text("Name: minitransformer\nVersion: 9.9\n")
+    return ["-env", "PYTHONPATH", str(there)], [], f"minitransformer: 9.9, not {__version__}"
+
+
 @needs_mpi
-def test_ranks_that_differ_are_told_apart_at_the_start(tmp_path):
-    common = [*tiny(tmp_path), "--steps", "2", "--out", "run"]
-    result = ended(started(tmp_path, 1, *common, ":", "-n", "1", sys.executable, *common, "--seed", "4"))
+@pytest.mark.parametrize(
+    "other", (other_data, *(pytest.param(one, marks=pytest.mark.slow) for one in (other_version, other_seed)))
+)
+def test_ranks_that_differ_are_told_apart_at_the_start(other, tmp_path):
+    """Two processes, each with a folder of its own, as on two machines."""
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        program = tiny(tmp_path / name)
+    common = [sys.executable, *program[:3], "texts", *program[4:], "--steps", "2", "--out", "run"]
+    launcher, options, difference = other(tmp_path / "there")
+    first = ["-n", "1", "-wdir", str(tmp_path / "here"), *common]
+    second = ["-n", "1", "-wdir", str(tmp_path / "there"), *launcher, *common, *options]
+    result = ended(launched(tmp_path, *first, ":", *second))
     assert result.returncode == 2
-    assert "rank 1 differs from rank 0 in seed: 4, not 0" in result.stderr
-    assert not list((tmp_path / "run").glob("step-*"))
+    assert f"rank 1 differs from rank 0 in {difference}" in result.stderr
+    assert not list(tmp_path.glob("*/run/step-*"))
 
 
 @needs_mpi
@@ -268,6 +302,21 @@ def test_slices_take_the_steps_of_the_whole_batch(rows):
     assert norms[0] > 0.5  # the clip was at work
 
 
+def test_a_batch_that_memory_does_not_hold_is_trained_slice_by_slice():
+    """Gradients accumulate: only the arrays of one slice are there at a time."""
+    texts, most = [np.arange(30) % 16 + 4 for _ in range(64)], []
+    for slices in (None, 16):
+        with kernels.use("numpy"):
+            model = LanguageModel(vocab_size=20, d_model=8, n_heads=2, n_layers=2, d_ff=16, max_len=32)
+            batches, options = LanguageModelBatches(texts, max_len=32, rows=64), Options(max_steps=1, slices=slices)
+            tracemalloc.start()
+            train(model, SGD(model.parameters(), lr=0.5), batches, word_loss, options, progress=Silent())
+            most.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    # a sixteenth of the rows; what does not depend on them (weights, gradients, the texts) is less than an eighth
+    assert most[1] < most[0] * (1 / 16 + 1 / 8), most
+
+
 class Threads(Alone):
     """Ranks that are threads of this process: every method waits until all have come."""
 
@@ -329,6 +378,15 @@ def test_what_two_ranks_have_to_agree_on(differs):
             error = ended.exception(LIMIT)
             assert (error is None) == (differs is None)
             assert error is None or f"rank 1 differs from rank 0 in {differs}: " in str(error)
+
+
+def test_data_that_differ_after_the_first_batch_are_noticed():
+    texts = [np.arange(4, 8) + i for i in range(9)]
+    found = set()
+    for last_text, last_label in ((texts[8], 0), (texts[8], 1), (texts[0], 0)):
+        labels = [*[0, 1] * 4, last_label]
+        found.add(_fingerprint(ClassifierBatches([*texts[:8], last_text], labels, max_len=8, rows=2, shuffle=False)))
+    assert len(found) == 3
 
 
 def test_more_ranks_than_slices_are_refused():
