@@ -96,6 +96,8 @@ def _watch_apart(ends: list[int], numbers: list[int]) -> NoReturn:
             os.closerange(before + 1, after)
         os.chdir("/")
         Watcher(*ends, *numbers).watch()
+    except Exception:  # none is known
+        sys.excepthook(*sys.exc_info())
     finally:
         os._exit(0)
 
@@ -257,13 +259,16 @@ class Watcher:
         rank = self.lines.pop(line)
         self._forget(line)
         word = word[:1]
-        if word == LEAVE and self.token is None:
-            raise SystemExit
+        if word == LEAVE:
+            is_here = 0 in {*self.lines.values(), *(other for other, _ in self.beside.values())}
+            if self.token is None and not is_here:
+                raise SystemExit
+            return  # else this is the watcher of rank 0, whose word has come or is on its way
         if self.token is None and word:  # it has said why. Has it failed alone? Then others wait for it
             self.first, self.limit = None, time.monotonic() + _PATIENCE
         elif word == KNOWN:
             self._end("")
-        elif word not in (BYE, LEAVE):
+        elif word != BYE:
             self._end(f"{self._name(rank if self.first is None else self.first)} {how}")
 
     def _accept(self, server: socket.socket) -> None:
