@@ -176,7 +176,7 @@ def digest(folder):
 def left_by(case, everybody, folder, optimizer=Adam, count=8):
     model, batches, loss_of, evaluate = CASES[case]()
     made = optimizer(model.named_parameters(), lr=1e-2)
-    options = Options(max_steps=3, clip=0.1, save_every=2, evaluate_every=2, log_every=2, slices=count)
+    options = Options(max_steps=2, clip=0.1, save_every=1, evaluate_every=1, log_every=2, slices=count)
     train(
         model, made, batches, loss_of, options, evaluate=evaluate, folder=folder, ranks=everybody, progress=Silent()
     )  # fmt: skip

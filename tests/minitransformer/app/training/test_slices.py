@@ -10,9 +10,10 @@ import pytest
 import kernels
 from autograd import Tensor
 from minitransformer import LanguageModel
+from minitransformer.app.cli.main import parser_for
 from minitransformer.app.data import ClassifierBatches, LanguageModelBatches
 from minitransformer.app.progress import Silent
-from minitransformer.app.ranks import Alone, shared
+from minitransformer.app.ranks import Alone, is_first, shared, under_mpi
 from minitransformer.app.tasks.measures import word_loss
 from minitransformer.app.training import Options, train
 from minitransformer.app.training.agreement import demand_agreement
@@ -20,6 +21,7 @@ from minitransformer.app.training.loop import _fingerprint
 from minitransformer.app.training.shares import BLOCK, OwnPart, Shares
 from minitransformer.app.training.slices import SlicedSteps
 from minitransformer.app.training.tree import Node, add_node, cuts
+from minitransformer.app.watcher import RANK
 from minitransformer.errors import TrainingError
 from minitransformer.optim import SGD
 
@@ -80,6 +82,11 @@ def test_a_batch_that_memory_does_not_hold_is_trained_slice_by_slice():
             tracemalloc.stop()
     # a sixteenth of the rows; what does not depend on them (weights, gradients, the texts) is less than an eighth
     assert most[1] < most[0] * (1 / 16 + 1 / 8), most
+
+
+def test_accumulate_is_another_name_of_slices():
+    found = parser_for("pretrain").parse_args(["--batch", "64", "--accumulate", "16"])
+    assert (found.batch, found.slices) == (64, 16)
 
 
 class Threads(Alone):
@@ -243,3 +250,16 @@ def test_arrays_of_a_card_go_through_the_memory_of_the_host():
 def test_shared_is_a_map_on_one_rank():
     assert shared(lambda number: (number, number**2), range(4)) == [[0, 0], [1, 1], [2, 4], [3, 9]]
     assert shared(lambda number: (number,), []) == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "rank", "expected"),
+    [("PMI_RANK", "0", (True, True)), ("OMPI_COMM_WORLD_RANK", "1", (True, False)), ("PMIX_RANK", "1", (True, False)),
+     ("SLURM_PROCID", "1", (False, True))],
+)  # fmt: skip
+def test_who_has_started_this_process(variable, rank, expected, monkeypatch):
+    """MPICH and Intel MPI, Open MPI, and srun, whose number says nothing about MPI: it is there without any, too."""
+    for name in RANK:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, rank)
+    assert (under_mpi(), is_first()) == expected
