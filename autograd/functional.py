@@ -7,6 +7,7 @@ import numpy as np
 
 import kernels
 from autograd.function import Rule
+from autograd.gradient_sum import RowGradient
 from autograd.operators import (
     absolute,
     add,
@@ -379,11 +380,11 @@ class Embedding(Rule):
     kernel = "embedding"
 
     def forward(self, weight, ids):
-        self.ids, self.words = ids.reshape(-1), len(weight)
+        self.ids, self.shape = ids.reshape(-1), weight.shape
         return self.kernels.embedding(weight, self.ids).reshape(*ids.shape, weight.shape[1])
 
     def backward(self, dy):
-        return self.kernels.embedding_backward(rows(dy), self.ids, self.words)
+        return RowGradient(self.ids, rows(dy), self.shape, self.kernels)
 
 
 def embedding(weight, ids):
