@@ -148,6 +148,22 @@ def start_early() -> None:
             start(size)
 
 
+def loudest(launcher: int) -> int:
+    """Where a line is sure to be seen: the standard error of mpiexec itself, if it is on this machine. What ranks write
+    is handed on by a process that may break when one of them is killed while MPI starts."""
+    with suppress(OSError, ValueError, IndexError):
+        for process in (launcher, _parent(launcher)):
+            with open(f"/proc/{process}/comm") as file:
+                if file.read().startswith(("mpiexec", "mpirun")):
+                    return os.open(f"/proc/{process}/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NOCTTY)
+    return 2
+
+
+def _parent(process: int) -> int:
+    with open(f"/proc/{process}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
+
+
 class Watcher:
     """own: the line to the rank that has started this process, by its descriptor; door: where others knock, or -1"""
 
@@ -165,11 +181,14 @@ class Watcher:
         for line in self.lines:
             self.events.register(line, selectors.EVENT_READ, self._hear)
         self.met = 1  # ranks whose line is for good
+        self.error = 2  # the descriptor to which the last word is written
         self.door = socket.socket(fileno=door) if door >= 0 else None
         if self.door is not None:
             self.events.register(self.door, selectors.EVENT_READ, self._let_in)
 
     def watch(self) -> None:
+        self._look_beside()
+        self.error = loudest(self.launcher)
         for look in range(sys.maxsize):
             if look < _LOOKS and self.token is None and self.seen != self.neighbours:
                 self._look_beside()
@@ -290,6 +309,11 @@ class Watcher:
             self.lines[line] = rank
             self.events.register(line, selectors.EVENT_READ, self._hear)
             self.met += 1
+            if select.select([line], [], [], 0)[0]:
+                self._hear(
+                    line
+                )  # it has ended meanwhile: before whatever else has happened and is still to be heard of
+                return
             if self.met == self.size:
                 next(line for line, rank in self.lines.items() if rank == 0).sendall(READY)
 
@@ -300,7 +324,7 @@ class Watcher:
         signal.alarm(5)  # nobody may be left who reads
         if line:
             with suppress(OSError):
-                os.write(2, f"\n{line}; the others end too, and what was saved can be resumed\n".encode())
+                os.write(self.error, f"\n{line}; the others end too, and what was saved can be resumed\n".encode())
         while self.server is not None and select.select([self.server], [], [], 0)[0]:
             self._accept(self.server)  # who have come, and shall hear it too
         for other in self.lines:

@@ -229,6 +229,44 @@ def test_a_stranger_is_not_taken_for_a_rank():
         one.events.close()
 
 
+def test_a_rank_that_ends_as_it_comes_is_named_before_those_that_end_after_it(capfd):
+    own, other = socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        one = watcher.Watcher(other.detach(), -1, 0, 2, 2, os.getpid(), 1)
+        one.token, one.server = b"0" * watcher.TOKEN, server
+        one.events.register(server, watcher.selectors.EVENT_READ, one._accept)
+        with socket.create_connection(server.getsockname()) as late:
+            late.sendall(watcher.HELLO.pack(one.token, 1, b"there"))
+        own.close()  # rank 0, by the launcher
+        with pytest.raises(SystemExit):
+            one.watch()
+        signal.alarm(0)
+        assert capfd.readouterr().err.strip() == f"rank 1 of 2 on there {KILLED}"
+        for line in [*one.lines]:
+            one._forget(line)
+        one.events.close()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_the_last_word_goes_to_mpiexec_itself(tmp_path):
+    """Or to a child's parent of that name: not to whatever else has started it."""
+    (tmp_path / "mpiexec").symlink_to("/bin/sh")
+    with open(tmp_path / "said", "w") as said:
+        command = [tmp_path / "mpiexec", "-c", "echo before >&2; sleep 60 & echo $!; wait"]
+        mpiexec = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
+    proxy = int(mpiexec.stdout.readline())
+    try:
+        for launcher in (mpiexec.pid, proxy):
+            error = watcher.loudest(launcher)
+            os.write(error, b"a word\n")
+            os.close(error)
+        assert (tmp_path / "said").read_text() == "before\na word\na word\n"
+        assert watcher.loudest(os.getpid()) == 2
+    finally:
+        os.kill(proxy, signal.SIGKILL)
+        mpiexec.communicate(timeout=LIMIT)
+
+
 BEGINNING = """
 import runpy, sys
 from importlib.metadata import entry_points
