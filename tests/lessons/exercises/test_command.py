@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,11 +144,14 @@ def test_without_a_compiler_the_rest_of_a_class_is_graded(capsys, desk, monkeypa
     assert "install g++" in (desk / "marks.csv").read_text()
 
 
-def test_a_teacher_adds_an_exercise_by_one_file(capsys, desk, monkeypatch):
+def test_a_teacher_adds_an_exercise_by_two_files(capsys, desk, monkeypatch):
     """The recipe of CONTRIBUTING, as it stands there."""
     (recipe,) = [one.code for one in snippets(ROOT / "CONTRIBUTING.md") if "TRACK, LESSON" in one.code]
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (heard,) = re.findall(r"^```toml\n(.*?)^```$", contributing, re.DOTALL | re.MULTILINE)
     (desk / "mine").mkdir()
     (desk / "mine" / "row_means.py").write_text(recipe)
+    (desk / "mine" / "row_means.toml").write_text(heard)
     assert power.main(["--more", "mine", "row-means"]) == 0
     assert "5 of 5" in capsys.readouterr().out
     assert "my course" in exercise(capsys, "--more", "mine")
@@ -157,12 +161,14 @@ def test_a_teacher_adds_an_exercise_by_one_file(capsys, desk, monkeypatch):
     file.write_text(file.read_text().replace('raise NotImplementedError("your turn")', "return x.sum(axis=1)"))
     assert "not divided by the number of columns" in exercise(capsys, "check", "row-means", code=1)
     (desk / "mine" / "bad.py").write_text('"""# Bad"""\nTRACK = "x"\n')
-    assert "HINTS, SOLUTION" in refused(capsys, "exercise", "list")
+    assert "SOLUTION, ANOTHER" in refused(capsys, "exercise", "list")
     undocumented = recipe.replace('    """x (N, C)  →  (N)"""\n', "")
     assert undocumented != recipe
     for text in (undocumented, recipe.replace("def row_means(x):", "row_means = 1 +")):
         (desk / "mine" / "bad.py").write_text(text)
         assert "no STUB, and SOLUTION does not end with a function" in refused(capsys, "exercise", "list")
+    (desk / "mine" / "bad.py").write_text(recipe)
+    assert "bad.toml: hints and wrong answers are missing" in refused(capsys, "exercise", "list")
     (desk / "mine" / "bad.py").write_text("1 / 0\n")
     assert "ZeroDivisionError" in refused(capsys, "exercise", "list")
 
