@@ -90,11 +90,6 @@ def pytest_collection_modifyitems(config, items):
         if "oracle" in asked and importlib.util.find_spec("torch") is None:
             raise pytest.UsageError("the oracle tests need PyTorch: make test-oracles installs it")
         return
-    leave_out_on_request(config, items)
-    compile_once(items, getattr(config, "workerinput", {}).get("workercount", 1))
-
-
-def leave_out_on_request(config, items):
     for marker, (what, command) in ON_REQUEST.items():
         group = [item for item in items if item.get_closest_marker(marker)]
         if group:
@@ -102,25 +97,6 @@ def leave_out_on_request(config, items):
             config.hook.pytest_deselected(items=group)
             left_out = set(group)
             items[:] = [item for item in items if item not in left_out]
-
-
-def compile_once(items, processes):
-    """Each process begins with tests that call all kernels, some kernels a process: otherwise several would compile the
-    same kernel at the same time. pytest-xdist gives the first process the first tests, and so on, in equal shares."""
-    kernel_of = {
-        item: item.callspec.params["name"]
-        for item in items
-        if item.get_closest_marker("compiles") and item.callspec.params["backend"] == "numba"
-    }
-    names = list(dict.fromkeys(kernel_of.values()))
-    others = [item for item in items if item not in kernel_of]
-    ordered = []
-    for process in range(processes):
-        first = [item for item, name in kernel_of.items() if names.index(name) % processes == process]
-        share = max(0, (len(items) - len(ordered)) // (processes - process) - len(first))
-        ordered += first + others[:share]
-        others = others[share:]
-    items[:] = ordered
 
 
 def pytest_sessionfinish(session):

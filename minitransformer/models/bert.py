@@ -85,7 +85,15 @@ class Bert(Model):
         words, first = self._for_heads(hidden)
         return self.word_head.loss(words, targets, ignore_index), F.cross_entropy(self.next_head(first), labels)
 
-    def loss(self, *batch: Any, **options: Any) -> Tensor:
-        """The sum of both losses, which BERT is trained on. It takes what `losses` takes."""
-        words, following = self.losses(*batch, **options)
+    def loss(
+        self,
+        ids: Any,
+        segments: Any,
+        masked_targets: Any,
+        next_labels: Any,
+        lengths: Any = None,
+        ignore_index: int | None = None,
+    ) -> Tensor:
+        """The sum of both losses, which BERT is trained on."""
+        words, following = self.losses(ids, segments, masked_targets, next_labels, lengths, ignore_index)
         return words + following

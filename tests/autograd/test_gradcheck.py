@@ -24,7 +24,6 @@ def check_every_sample(name, **how):
             pytest.fail(f"{name}, {label}: {error}")
 
 
-@pytest.mark.compiles
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_rule_on_every_sample(backend, name):
     """The emulator computes thread by thread: there Jacobians are checked along two directions, below in full."""
@@ -83,7 +82,6 @@ def test_every_rule_in_full_on_the_emulator(name):
         check_every_sample(name)
 
 
-@pytest.mark.compiles
 @pytest.mark.parametrize("name", SAMPLES)
 def test_float32_gradients_follow_float64(backend, name):
     """No difference quotient has digits enough in float32; the float64 rule, checked above, is the measure."""
