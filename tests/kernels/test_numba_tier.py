@@ -15,6 +15,7 @@ from numba import prange
 
 import kernels
 from kernels import Dropout, Mask
+from kernels.cpu.jit import ids64
 from kernels.samples import SAMPLES, quantised, samples
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +93,14 @@ before = peak()
 {work}
 print(peak() - before)
 """
+
+
+def test_ids_that_cannot_be_written_to_are_copied():
+    """Numba would compile every kernel a second time for them. All others are taken as they are."""
+    ids = np.arange(3)
+    assert ids64(ids) is ids
+    ids.flags.writeable = False
+    assert ids64(ids).flags.writeable and (ids64(ids) == ids).all()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak memory as Linux reports it")
