@@ -84,6 +84,15 @@ def test_the_same_bits_every_time():
             assert first == second, f"{name}, {label}"
 
 
+def test_ids_that_cannot_be_written_to_are_copied():
+    """Numba would compile every kernel a second time for them. All others are taken as they are."""
+    ids = np.arange(3)
+    assert ids64(ids) is ids
+    ids.flags.writeable = False
+    assert ids64(ids).flags.writeable and (ids64(ids) == ids).all()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak memory as Linux reports it")
 MEMORY = """
 import resource, numpy as np, kernels
 fast = kernels.backend("numba")
@@ -95,15 +104,6 @@ print(peak() - before)
 """
 
 
-def test_ids_that_cannot_be_written_to_are_copied():
-    """Numba would compile every kernel a second time for them. All others are taken as they are."""
-    ids = np.arange(3)
-    assert ids64(ids) is ids
-    ids.flags.writeable = False
-    assert ids64(ids).flags.writeable and (ids64(ids) == ids).all()
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak memory as Linux reports it")
 def test_attention_needs_memory_for_tiles_only():
     """At T = S = 8192 the scores would be 256 MiB in float32. Warm up small, then look at how far memory rises."""
     step = "options = kernels.Mask(is_causal=True), 0.2, kernels.Dropout()\n"
