@@ -92,7 +92,6 @@ def test_ids_that_cannot_be_written_to_are_copied():
     assert ids64(ids).flags.writeable and (ids64(ids) == ids).all()
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak memory as Linux reports it")
 MEMORY = """
 import resource, numpy as np, kernels
 fast = kernels.backend("numba")
@@ -104,6 +103,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak memory as Linux reports it")
 def test_attention_needs_memory_for_tiles_only():
     """At T = S = 8192 the scores would be 256 MiB in float32. Warm up small, then look at how far memory rises."""
     step = "options = kernels.Mask(is_causal=True), 0.2, kernels.Dropout()\n"
