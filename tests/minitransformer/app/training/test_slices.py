@@ -10,7 +10,6 @@ import pytest
 import kernels
 from autograd import Tensor
 from minitransformer import LanguageModel
-from minitransformer.app import ranks
 from minitransformer.app.cli.main import parser_for
 from minitransformer.app.data import ClassifierBatches, LanguageModelBatches
 from minitransformer.app.progress import Silent
@@ -260,7 +259,7 @@ def test_shared_is_a_map_on_one_rank():
 )  # fmt: skip
 def test_who_has_started_this_process(variable, rank, expected, monkeypatch):
     """MPICH and Intel MPI, Open MPI, and srun, whose number says nothing about MPI: it is there without any, too."""
-    monkeypatch.setattr(ranks, "_world", None)  # an earlier test may have asked for it
+    monkeypatch.setattr("minitransformer.app.ranks._world", None)  # an earlier test may have asked for it
     for name in RANK:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, rank)
