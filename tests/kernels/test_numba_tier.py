@@ -15,6 +15,7 @@ from numba import prange
 
 import kernels
 from kernels import Dropout, Mask
+from kernels.cpu.jit import ids64
 from kernels.samples import SAMPLES, quantised, samples
 
 ROOT = Path(__file__).parents[2]
@@ -81,6 +82,14 @@ def test_the_same_bits_every_time():
             arguments = (*arguments, True) if name == "linear_cross_entropy" else arguments
             first, second = (bits(getattr(fast, name)(*arguments)) for _ in range(2))
             assert first == second, f"{name}, {label}"
+
+
+def test_ids_that_cannot_be_written_to_are_copied():
+    """Numba would compile every kernel a second time for them. All others are taken as they are."""
+    ids = np.arange(3)
+    assert ids64(ids) is ids
+    ids.flags.writeable = False
+    assert ids64(ids).flags.writeable and (ids64(ids) == ids).all()
 
 
 MEMORY = """

@@ -259,6 +259,7 @@ def test_shared_is_a_map_on_one_rank():
 )  # fmt: skip
 def test_who_has_started_this_process(variable, rank, expected, monkeypatch):
     """MPICH and Intel MPI, Open MPI, and srun, whose number says nothing about MPI: it is there without any, too."""
+    monkeypatch.setattr("minitransformer.app.ranks._world", None)  # an earlier test may have asked for it
     for name in RANK:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, rank)
