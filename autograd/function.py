@@ -7,7 +7,7 @@ from typing import Any
 
 from autograd import errors
 from autograd.errors import AutogradError, MissingRule
-from autograd.gradient_sum import SliceGradient
+from autograd.gradient_sum import RowGradient, SliceGradient
 from autograd.recorder import Recorder
 from autograd.storage import Storage, storage_of
 from autograd.tensor import Tensor
@@ -142,7 +142,7 @@ class Function:
         for position, (tensor, needed, dx) in enumerate(zip(self.inputs, self.needs, gradients, strict=False)):
             if tensor is None or not needed or dx is None:
                 continue
-            if not isinstance(dx, SliceGradient):
+            if not isinstance(dx, (SliceGradient, RowGradient)):  # noqa: UP038 - as above
                 dx = self.xp.asarray(dx)
             if tuple(dx.shape) != tensor.shape or dx.dtype != tensor.dtype:
                 raise errors.misfitting_gradient(self.name, position, dx, tensor)

@@ -7,6 +7,7 @@ import numpy as np
 
 import kernels
 from autograd.function import Rule
+from autograd.gradient_sum import RowGradient
 from autograd.operators import (
     absolute,
     add,
@@ -267,7 +268,7 @@ def rotary(x, positions, base=10000.0, interleaved=True):
     positions    (T) or (B, T) integers: where in its sequence each row stands
     interleaved  pair i is the columns 2i and 2i + 1; else i and i + D/2"""
     (x,) = tensors(x)
-    positions = integers(positions, x.backend).astype("int64")  # of a kind that can be negated
+    positions = integers(positions, x.backend).astype(np.int64)  # of a kind that can be negated
     if positions.ndim not in (1, 2):
         raise ValueError(f"rotary: positions must have shape (T) or (B, T), not {positions.shape}")
     return Rotary.apply(x, positions if positions.ndim == 2 else positions[None], base, interleaved)
@@ -379,11 +380,11 @@ class Embedding(Rule):
     kernel = "embedding"
 
     def forward(self, weight, ids):
-        self.ids, self.words = ids.reshape(-1), len(weight)
+        self.ids, self.shape = ids.reshape(-1), weight.shape
         return self.kernels.embedding(weight, self.ids).reshape(*ids.shape, weight.shape[1])
 
     def backward(self, dy):
-        return self.kernels.embedding_backward(rows(dy), self.ids, self.words)
+        return RowGradient(self.ids, rows(dy), self.shape, self.kernels)
 
 
 def embedding(weight, ids):

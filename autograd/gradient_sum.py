@@ -1,5 +1,6 @@
 """The gradient of a Tensor is the sum of what reaches it from each of its uses."""
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,25 +27,66 @@ class SliceGradient:
         return 0 if isinstance(self.key, int | slice) else None
 
 
-class GradientSum:
-    """Arrays are added as they come (many uses must not mean many arrays), slices when all are there."""
+@dataclass(slots=True)
+class RowGradient:
+    """A gradient that is zero outside of some rows: dx[ids[n]] += dy[n]. Of many words a batch has few."""
 
-    __slots__ = ("so_far", "slices")
+    ids: Any  # (N) integers; some may be equal
+    dy: Any  # (N, C)
+    shape: tuple[int, ...]
+    kernels: Any
+
+    @property
+    def dtype(self) -> Any:
+        return self.dy.dtype
+
+    def whole(self) -> Any:
+        """With the zeros."""
+        return self.kernels.embedding_backward(self.dy, self.ids, self.shape[0])
+
+    def add_to(self, total: Any, xp: Any) -> None:
+        different, places = xp.unique(self.ids, return_inverse=True)
+        if different.size:
+            total[different] += self.kernels.embedding_backward(self.dy, places, different.size)
+
+
+class GradientSum:
+    """Arrays are added as they come (many uses must not mean many arrays), slices and rows when all are there."""
+
+    __slots__ = ("so_far", "slices", "rows")
 
     def __init__(self, so_far: Any = None):
         self.so_far = so_far
         self.slices: list[SliceGradient] = []
+        self.rows: list[RowGradient] = []
 
     def add(self, backend: Any, dx: Any) -> None:
         if isinstance(dx, SliceGradient):
             self.slices.append(dx)
+        elif isinstance(dx, RowGradient):
+            self.rows.append(dx)
         else:
             self.so_far = dx if self.so_far is None else backend.add(self.so_far, dx)
 
     def total(self, tensor: Any) -> Any:
+        xp = tensor.backend.xp
         if self.slices:
-            self.add(tensor.backend, joined(self.slices, tensor.array, tensor.backend.xp))
+            self.add(tensor.backend, joined(self.slices, tensor.array, xp))
+        for part in self.rows:
+            if self.so_far is None:
+                self.so_far = part.whole()
+                continue
+            if self.so_far.base is not None or _held(self) > ALONE:
+                self.so_far = xp.array(self.so_far)  # somebody else reads it too
+            part.add_to(self.so_far, xp)
         return self.so_far
+
+
+def _held(gradient: GradientSum) -> int:
+    return sys.getrefcount(gradient.so_far)
+
+
+ALONE = _held(GradientSum(np.empty(0)))  # what is counted for an array that only a GradientSum holds
 
 
 def joined(slices: list[SliceGradient], array: Any, xp: Any) -> Any:

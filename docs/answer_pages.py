@@ -34,9 +34,14 @@ def questions(source: str) -> list[str]:
     return _ITEM.findall(prose.partition("## Questions to think about")[2].partition("\n## ")[0])
 
 
+TEACHERS = ("answers", "teaching")  # pages with answers
+
+
 def without(pages: dict[str, str]) -> dict[str, str]:
-    """The pages of a book without this one: its entry in the table of contents goes, a link to it names the file."""
-    kept = {path: text for path, text in pages.items() if path != "answers.md"}
-    kept["index.md"] = kept["index.md"].replace("\nanswers\n", "\n")
-    link = re.compile(r"\[([^\]]+)\]\(answers\.md\)")
-    return {path: link.sub(r"\1 (`docs/answers.md`)", text) for path, text in kept.items()}
+    """The pages of a book for students, without those for teachers: their entries in the table of contents go, and a
+    link to one names the file."""
+    kept = {path: text for path, text in pages.items() if path.removesuffix(".md") not in TEACHERS}
+    for name in TEACHERS:
+        kept["index.md"] = kept["index.md"].replace(f"\n{name}\n", "\n")
+    link = re.compile(rf"\[([^\]]+)\]\(((?:{'|'.join(TEACHERS)})\.md)(?:#[\w-]+)?\)")
+    return {path: link.sub(r"\1 (`docs/\2`)", text) for path, text in kept.items()}

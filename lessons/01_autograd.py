@@ -44,8 +44,9 @@ before, after = loss_of(0.5, -1.2, 0.3), loss_of(0.5, -1.2 + 0.001, 0.3)
 print(f"loss {before:.6f} -> {after:.6f}: it moves {(after - before) / 0.001:.3f} times as far as w did")
 
 # %% [markdown]
-# That ratio is the slope of the loss *with respect to* $w$ (in short: for $w$). It took one extra run. For $x$ and
-# $b$ we need one more run each: this is the method that costs 124 million runs.
+# That ratio is the slope of the loss *with respect to* $w$ (in short: for $w$). A calculus book calls it a *partial
+# derivative* and writes $\partial\,\mathrm{loss}/\partial w$; all slopes together are the *gradient*. This one took an
+# extra run. For $x$ and $b$ we need one more run each: this is the method that costs 124 million runs.
 #
 # ## The same slope by hand
 # Now cut the line into steps so small that everybody knows their slopes. Go forward, and write down each result:

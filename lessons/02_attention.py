@@ -47,7 +47,7 @@ print("dog", keys[1], "  lost", keys[2], "  ball", keys[5])
 # %% [markdown]
 # And each word asks a question, its *query*, in the same language. *Its* looks for an animal, to whom the ball may
 # belong. How well a key fits a query is told by their dot product, the *score*, here divided by $\sqrt 4 = 2$; why,
-# we shall see below.
+# we shall see below. The 6 says how much *its* cares.
 
 # %%
 its = 6 * animal
@@ -57,7 +57,8 @@ print("   ".join(f"{word} {score:.0f}" for word, score in zip(words, scores, str
 # %% [markdown]
 # *Dog* fits with 3, the others do not fit at all. Now make *weights* out of scores: take $e$ to each, so that all are
 # positive, and divide by their sum, so that they sum to one. This is the *softmax*. By hand: $e^3 \approx 20.1$, $e^0 =
-# 1$ for the five others, so the sum is 25.1 and *dog* gets $20.1 / 25.1 = 0.80$.
+# 1$ for the five others, so the sum is 25.1 and *dog* gets $20.1 / 25.1 = 0.80$. (With a 2 in place of the 6 it would
+# get 0.35, with a 12 it would get 0.99. Try it.)
 
 # %%
 weights = np.exp(scores) / np.exp(scores).sum()
@@ -153,6 +154,17 @@ print(f"largest difference from our {out.size} numbers: {np.abs(engine - out).ma
 # without the root? And with it? Even weights would be 0.02 each.
 
 # %%
+D = 256
+draw = np.random.default_rng(D).standard_normal
+products = draw((256, D)) @ draw((64, D)).T  # 256 queries, 64 keys
+for name, s in (("without the root", products), ("with it", products / math.sqrt(D))):
+    p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)
+    print(f"width {D}, {name}: the largest weight of a query is {p.max(axis=1).mean():.2f} on average")
+
+# %% [markdown]
+# Now the same at other widths too, with the engine's own weights. Where does one key first get more than half?
+
+# %%
 WIDTHS, KEYS = [1, 4, 16, 64, 256], 64
 raw, scaled = evidence.entropies(WIDTHS, KEYS, scale=1.0), evidence.entropies(WIDTHS, KEYS)
 for D, (_, without), (_, with_root) in zip(WIDTHS, raw, scaled, strict=True):
@@ -193,7 +205,8 @@ for h in (1e-2, 1e-8, 1e-200):
 # (A *trial* tests a claim on this engine. Then it is run again on engines that were broken on purpose, its *controls*:
 # on each of them a check has to fail, or the trial proves nothing.)
 #
-# **Claim.** Attention of $y$ over $x$ is the formula above, of shape $T \times D$; self-attention is the case $y = x$.
+# **Claim.** What *this engine* calls attention of $y$ over $x$ is the formula above, of shape $T \times D$;
+# self-attention is the case $y = x$.
 #
 # **What would refute it.** One number, of the output or of a gradient, further from the loop's than rounding explains.
 # A wrong shape. Self-attention on $x$ that differs from attention of $x$ over a copy of $x$. Scores whose variance
@@ -212,7 +225,8 @@ for h in (1e-2, 1e-8, 1e-200):
 # %%
 @lesson.trial(
     "attention-shape",
-    "Attention of y over x is softmax(Q_y K_xᵀ / √D) V_x, of shape T × D; self-attention is the case y = x.",
+    "What this engine calls attention of y over x is softmax(Q_y K_xᵀ / √D) V_x, of shape T × D; "
+    "self-attention is the case y = x.",
     controls=[
         faults.scale_off,
         faults.scale_by_d,

@@ -2,10 +2,10 @@
 # # 4. Where a word stands
 #
 # "The dog bites the man" and "the man bites the dog" hold the same words, and one of them makes the newspaper.
-# Attention compares each word with every other and takes an average; an average does not know in which order
-# its terms came. So somebody has to tell the network where each word stands. The usual way is a table of waves,
-# added to each word's vector (its *embedding*). Is it really needed? Why added, and why waves? Four claims, and
-# two of them turn out to be only half true.
+# Attention compares each word with every other and takes an average; an average does not know in which order its
+# terms came. So somebody has to tell the network where each word stands. The usual way is a table of waves, added
+# to each word's vector (its *embedding*). Is it really needed? Why added, and why waves? Four claims, and two of
+# them turn out to be only half true.
 #
 # **At the end you can say**
 # - which transformers cannot see order at all, and which find it out by themselves;
@@ -14,8 +14,8 @@
 # - what sines and cosines in pairs are good for (and that their order is not).
 #
 # **Time:** 30 minutes to read, ten seconds to run (at the very first run a minute more). **Before you start:**
-# lessons 2 and 3; sines, cosines and rotations. Run it with `python lessons/04_positional_encoding.py`;
-# `--break sine-only` runs it on a *control*, an engine that was broken on purpose: there a check has to fail.
+# lessons 2 and 3; sines, cosines and rotations. Run it with `python lessons/04_positional_encoding.py`; `--break
+# sine-only` runs it on a *control*, an engine that was broken on purpose: there a check has to fail.
 
 # %% tags=["plumbing"]
 import math
@@ -46,34 +46,38 @@ print(f"without positions, they differ by {np.abs(one[2] - other[2]).max():.0e}"
 
 # %% [markdown]
 # Without positions the difference is rounding, or nothing at all. For this model there is no difference between
-# the dog's news and the man's. The reason is simple: *bites* finds the same company as before, in another
-# order, and sums do not care about order.
+# the dog's news and the man's. The reason is simple: *bites* finds the same company as before, in another order,
+# and sums do not care about order.
 #
 # ## The table of waves
-# The code of position $p$ is made of pairs $\sin(\omega_i p), \cos(\omega_i p)$ with frequencies that fall from
-# 1 to nearly 1/10000: $\omega_i = 10000^{-2i/C}$ for a width of $C$. With a width of 4 there are two
-# frequencies, 1 and 1/100. So position 2 has the code $(\sin 2, \cos 2, \sin 0.02, \cos 0.02)$. With a pocket
-# calculator: $(0.91, -0.42, 0.02, 1.00)$.
+# The code of position $p$ is made of pairs $\sin(\omega_i p), \cos(\omega_i p)$ with frequencies that fall from 1
+# to nearly 1/10000: $\omega_i = 10000^{-2i/C}$ for a width of $C$. With a width of 4 there are two frequencies, 1
+# and 1/100. So position 2 has the code $(\sin 2, \cos 2, \sin 0.02, \cos 0.02)$. With a pocket calculator: $(0.91,
+# -0.42, 0.02, 1.00)$. In code, `stack` and `reshape` put each cosine behind its sine. The result is printed as in
+# the picture below, one column for each position: four that we make here, and beside them the same four from the
+# engine.
 
 # %%
-print(positions.positional_encoding(4, 4).T.round(2))  # one column for each of four positions, as in the picture
+p, i = np.arange(4)[:, None], np.arange(2)
+angles = p / 10000 ** (2 * i / 4)  # a row for each position, a column for each frequency
+table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(4, 4)
+print(np.hstack([table.T, positions.positional_encoding(4, 4).T]).round(2))
 caption = "Every position has its own column of colours. Fast waves tell neighbours apart, slow ones tell the region."
 lesson.show(figures.waves(positions.positional_encoding(100, 64)), "waves", caption)
 
 # %% [markdown]
 # It is like writing numbers: the last digit changes at every step, the digit before it more slowly. Here the
-# "digits" are hands of clocks that turn at different speeds. From entry 40 on the table hardly
-# changes over these 100 positions. It is not useless: those hands turn once in 2,000 to 47,000 words, like the
-# leading digits of a long number.
+# "digits" are hands of clocks that turn at different speeds. From entry 40 on the table hardly changes over these
+# 100 positions. It is not useless: those hands turn once in 2,000 to 47,000 words, like the leading digits of a
+# long number.
 #
 # ## First trial: blind without it?
 # **Claim.** Without positional encoding a transformer cannot see the order of its words.
 #
-# With full attention we have just seen it. But a language model has the *causal* mask of lesson 3: word $t$
-# sees only the words up to $t$. So each word has seen different company, depending on where it stands. Could
-# that be enough to find out the order? In the first layer the last word sees all the others, as an unordered
-# bag. In the second layer it looks at words that know what came before *them*. What do you expect of one layer,
-# and of two? (Our suspicion: with a mask, one layer is blind, and two can see.)
+# With full attention we have just seen it. But a language model has the *causal* mask of lesson 3: word $t$ sees
+# only the words up to $t$. So each word has seen different company, depending on where it stands. Could that be
+# enough to find out the order? In the first layer the last word sees all the others, as an unordered bag. In the
+# second layer it looks at words that know what came before *them*. What do you expect of one layer, and of two?
 #
 # To find out we need a task that cannot be solved without order. Among filler words stand one *a* and one *b*:
 # which came first? Every test sentence has a twin with *a* and *b* exchanged. Here are two pairs of twins, with
@@ -83,11 +87,12 @@ lesson.show(figures.waves(positions.positional_encoding(100, 64)), "waves", capt
 print(evidence.some_twins())
 
 # %% [markdown]
-# Whoever is blind to order gives both twins the same answer, and is right in exactly half of the cases.
+# Whoever is blind to order gives both twins the same answer, and is right in exactly half of the cases. Our
+# suspicion: with a mask, one layer is blind, and two can see.
 #
 # **What would refute the claim** is a model without any encoding that solves this task. **What would refute our
-# suspicion** is a model without mask and encoding, or with a mask and a single layer, that reacts to order by
-# more than rounding.
+# suspicion** is a model without mask and encoding, or with a mask and a single layer, that reacts to order by more
+# than rounding.
 #
 # **Experiment.** Shuffle the words, and see whether results move. Then train four models on the task: with full
 # attention, without and with the waves; and with a causal mask and no waves, of one layer and of two. (The next
@@ -120,14 +125,15 @@ def pe_needed(trial):
 
 
 # %% [markdown]
-# So the claim needs a condition: *with full attention* (BERT, or a translator's encoder) the model is blind, and no
-# training helps. A causal model of two layers or more finds out the order by itself. Being told may still be easier.
+# So the claim needs a condition: *with full attention* (BERT, or a translator's encoder) the model is blind, and
+# no training helps. A causal model of two layers or more finds out the order by itself. Being told may still be
+# easier.
 #
 # ## Second trial: added, or appended?
 # **Claim.** The encoding has the embedding's width and is added (not appended).
 #
-# One often reads that the code is "attached" to the word. Let us look at what enters the first layer, for words
-# of width 24. If codes were appended, what would the last of the three numbers be?
+# One often reads that the code is "attached" to the word. Let us look at what enters the first layer, for words of
+# width 24. If codes were appended, what would the last of the three numbers be?
 
 # %%
 V, C, T, L = 11, 24, 9, 2
@@ -138,11 +144,11 @@ print("three texts of nine words enter the first layer as", model.base.embedding
 # %% [markdown]
 # Is nothing lost by adding? Less than it seems. A matrix applied to a sum is the same matrix applied to both
 # parts: $W(x + p) = [\,W\;\;W\,]\begin{bmatrix}x \\ p\end{bmatrix}$. Appending would allow two *different*
-# matrices, for twice the width. Words and waves live in a space of hundreds of dimensions, where there is room
-# for both.
+# matrices, for twice the width. Words and waves live in a space of hundreds of dimensions, where there is room for
+# both.
 #
-# **What would refute the claim.** An input that is wider than the word vectors or that is not the sum, to the
-# last bit; a number of parameters that depends on the number of positions.
+# **What would refute the claim.** An input that is wider than the word vectors or that is not the sum, to the last
+# bit; a number of parameters that depends on the number of positions.
 
 
 # %%
@@ -171,15 +177,14 @@ def pe_added(trial):
 
 
 # %% [markdown]
-# Added, then. (The word vectors begin small, and are multiplied by $\sqrt C$ first, so that the waves do not
-# drown them: the note above has the numbers.) Mind what was proved: this is what *our program* does, and that
-# nothing needs to be lost by it. Whether adding is the *best* choice, the trial does not say; lesson 14 meets a
-# rival that neither adds nor appends.
+# Added, then. (The word vectors begin small, and are multiplied by $\sqrt C$ first, so that the waves do not drown
+# them: the note above has the numbers.) Mind what was proved: this is what *our program* does, and that nothing
+# needs to be lost by it. Whether adding is the *best* choice, the trial does not say; lesson 14 meets a rival that
+# neither adds nor appends.
 #
 # ## The matrix that shifts by three
-# Why waves, and not simply the numbers 0, 1, 2, ...? A pair of sine and cosine is the hand of a clock, and
-# three positions further the hand is turned by an angle of $3\omega$, *from wherever it stands*. Turning is a
-# matrix:
+# Why waves, and not simply the numbers 0, 1, 2, ...? A pair of sine and cosine is the hand of a clock, and three
+# positions further the hand is turned by an angle of $3\omega$, *from wherever it stands*. Turning is a matrix:
 #
 # $$\begin{bmatrix}\sin \omega(p+k) \\ \cos \omega(p+k)\end{bmatrix} = \begin{bmatrix}\cos \omega k & \sin \omega k \\
 # -\sin \omega k & \cos \omega k\end{bmatrix} \begin{bmatrix}\sin \omega p \\ \cos \omega p\end{bmatrix}.$$
@@ -196,30 +201,29 @@ caption = "The matrix has a block for each frequency; each turns its own hand, h
 lesson.show(figures.shift_matrix(M, 3, 5, hands), "matrix", caption)
 
 # %% [markdown]
-# So a query can ask for "three words back" with one and the same matrix everywhere in the text. Let the query
-# at $p$ be $M_{-3}\,PE(p)$ and the key at $q$ be $PE(q)$. At which $q$ is their score the largest, for $p = 20$
-# and for $p = 60$?
+# So a query can ask for "three words back" with one and the same matrix everywhere in the text. Let the query at
+# $p$ be $M_{-3}\,PE(p)$ and the key at $q$ be $PE(q)$. At which $q$ is their score the largest, for $p = 20$ and
+# for $p = 60$?
 
 # %%
 codes, back = positions.positional_encoding(80, 64), evidence.rotation(-3, 64)
 scores = {p: codes @ (back @ codes[p]) for p in (20, 60)}
 print(*(f"from p = {p} the best key is at {int(score.argmax())}" for p, score in scores.items()), sep="\n")
-lesson.show(
-    figures.three_back(scores, 3), "three_back", "One matrix for all positions: each query looks three words back."
-)
+caption = "One matrix for all positions: each query looks three words back."
+lesson.show(figures.three_back(scores, 3), "three_back", caption)
 
 # %% [markdown]
-# And since rotations keep angles, the similarity of two codes depends on nothing but their distance: $PE(p)
-# \cdot PE(q) = \sum_i \cos \omega_i (p-q)$.
+# And since rotations keep angles, the similarity of two codes depends on nothing but their distance: $PE(p) \cdot
+# PE(q) = \sum_i \cos \omega_i (p-q)$.
 
 # %%
 caption = "Seen from position 64 or from 128, the picture is the same: codes are compared by their distance."
 lesson.show(figures.products(positions.positional_encoding(256, 64)), "products", caption)
 
 # %% [markdown]
-# Is that a special gift of these waves? Take other tables and look for a matrix that shifts them; the best
-# there is comes from least squares. *Sines only* has as many frequencies and no cosines. *Unpaired* is a
-# mistake from real code: sine and cosine of a pair have different frequencies. Will the best matrix do?
+# Is that a special gift of these waves? Take other tables and look for a matrix that shifts them; the best there
+# is comes from least squares. *Sines only* has as many frequencies and no cosines. *Unpaired* is a mistake from
+# real code: sine and cosine of a pair have different frequencies. Will the best matrix do?
 
 # %%
 panels = {}
@@ -230,10 +234,10 @@ caption = "The best matrix that shifts by three: perfect for the waves, off for 
 lesson.show(figures.shifts(3, panels), "shifts", caption)
 
 # %% [markdown]
-# Each dot is what the best matrix makes of position $p$; it should lie on the line. For the waves it does, up
-# to rounding. (The error above each panel is the root mean square over all entries and 2,045 positions.) A sine
-# alone does not say whether it is rising or falling, so three steps later it may be here or there; its cosine
-# tells. Of random codes nothing can be foretold.
+# Each dot is what the best matrix makes of position $p$; it should lie on the line. For the waves it does, up to
+# rounding. (The error above each panel is the root mean square over all entries and 2,045 positions.) A sine alone
+# does not say whether it is rising or falling, so three steps later it may be here or there; its cosine tells. Of
+# random codes nothing can be foretold.
 #
 # ## Third trial: one matrix for each shift
 # **Claim.** For every $k$ there is one matrix $M_k$ with $PE(p + k) = M_k\,PE(p)$ for all $p$.
@@ -249,12 +253,12 @@ lesson.show(figures.shifts(3, panels), "shifts", caption)
     controls=[faults.sine_only, faults.random_table, faults.waves_unpaired],
 )
 def pe_linear(trial):
-    left, off = evidence.fitted_matrices()
+    (left, off), shifts = evidence.fitted_matrices(), ", ".join(map(str, evidence.SHIFTS))
     trial.check(left <= 1, f"2,048 positions: the best matrix leaves {of_rounding(left)}")
-    trial.check(off <= 1, f"and it is the rotation, but for {of_rounding(off)}, at shifts of 1 to 512")
+    trial.check(off <= 1, f"and it is the rotation, but for {of_rounding(off)}, at shifts of {shifts}")
     least = evidence.left_by_others()
     text = ", ".join(f"{name} {rms:.2f}" for name, rms in least.items())
-    trial.check(min(least.values()) > 0.1, f"no matrix shifts the others: error at best {text}")
+    trial.check(min(least.values()) > 0.1, f"no matrix shifts the others: error at best {text}, at these shifts")
     n, C = (1024, 200) if lesson.full else (256, 64)
     same, size, worst = evidence.shifted_by_rotation(n, C)
     trial.check(same == size, f"{same} of {size} numbers are those that the models add")
@@ -272,11 +276,10 @@ def pe_linear(trial):
 
 
 # %% [markdown]
-# One matrix for each shift, whatever the position: found by calculation and, without being told, by least
-# squares.
+# One matrix for each shift, whatever the position: found by calculation and, without being told, by least squares.
 #
-# **Fine print.** What rounding explains is derived in `lessons/evidence/positional_encoding.py`. Least squares
-# was given 2,048 positions of width 8. With fewer of them the slowest waves are nearly straight lines, and many
+# **Fine print.** What rounding explains is derived in `lessons/evidence/positional_encoding.py`. Least squares was
+# given 2,048 positions of width 8. With fewer of them the slowest waves are nearly straight lines, and many
 # matrices do equally well.
 #
 # ## Fourth trial: different, and how different
@@ -287,8 +290,8 @@ def pe_linear(trial):
 # contrasted.
 #
 # **Experiment.** Distances of all pairs of positions. Then put *all sines first, then all cosines*: no
-# alternation, but the same numbers in other columns. Will the distances be smaller? Then sines only: near its
-# top a sine hardly moves, so how well can neighbours be told apart?
+# alternation, but the same numbers in other columns. Will the distances be smaller? Then sines only: near its top
+# a sine hardly moves, so how well can neighbours be told apart?
 
 
 # %%
@@ -322,16 +325,13 @@ def pe_distinct(trial):
 
 
 # %% [markdown]
-# Codes differ, and by a margin. But alternation has nothing to do with it: it is a way of numbering the
-# columns. What matters is that each sine has *its* cosine. Then every neighbour is exactly as far away as every
-# other.
+# Codes differ, and by a margin. But alternation has nothing to do with it: it is a way of numbering the columns.
+# What matters is that each sine has *its* cosine. Then every neighbour is exactly as far away as every other.
 #
 # ## Questions to think about
-# 1. Why not add the position itself, 0, 1, 2, ... 500, in one entry of the vector? What would it do to the
-#    word?
+# 1. Why not add the position itself, 0, 1, 2, ... 500, in one entry of the vector? What would it do to the word?
 # 2. Codes go on for ever, but a model was trained on texts of 512 words. What may go wrong at position 600?
-# 3. In $PE(p) \cdot PE(q)$ the sign of $p - q$ does not matter. How can a model still tell "before" from
-#    "after"?
+# 3. In $PE(p) \cdot PE(q)$ the sign of $p - q$ does not matter. How can a model still tell "before" from "after"?
 # 4. A causal model can count by itself. How might its second layer find out that it stands at position 7?
 #
 # ## Further reading

@@ -115,8 +115,8 @@ for tier in kernels.available():
 # (`emulated` is the CUDA file, run without a graphics card: g++ compiles it, and the threads take turns. Lesson 10
 # explains how. It appears where g++ is installed, as `cupy` does where there is a card.)
 #
-# The numbers look the same, at least most of their digits. **Think of a number before you go on:** of ten thousand
-# shares, how many will be the same to the very last digit on all tiers?
+# The numbers look the same, at least most of their digits. **Think of a number before you go on:** how many shares in
+# a hundred will be the same to the very last digit on all tiers?
 
 # %%
 many = np.random.default_rng(0).standard_normal((10, 1000))
@@ -135,8 +135,7 @@ print(f"(0.1 + 0.2) + 0.3 = {one!r}      0.1 + (0.2 + 0.3) = {other!r}")
 # %% [markdown]
 # Fewer than most people expect, and the line below the picture says why. (One step in the picture is the last binary
 # digit of a number, about one part in $10^{16}$ of it.) A float64 keeps about 16 digits, every addition rounds to them,
-# and so *the order of a sum changes its last digit*. NumPy, a core and 32 threads add in three different orders. None
-# of them is wrong.
+# and so *the order of a sum changes its last digit*. NumPy, a core and 32 threads add in three orders. None is wrong.
 #
 # But then, how do we notice one that *is* wrong? "Close enough" is no answer: with a generous tolerance, a bug hides in
 # it. The answer is that rounding obeys a law. A sum of $n$ terms is off by at most $n \varepsilon$ times the sum of
@@ -260,7 +259,8 @@ print(f"in one kernel: {operations:,} operations, {bytes_:,} bytes: {operations 
 # %% [markdown]
 # The table has the answer. The matrix of scores has $T^2$ numbers, and each step writes it or reads it: six times in
 # all, for a result that has only $T \cdot D$ numbers. In one kernel, a score is used where it arises and never stored.
-# Written as formulas:
+# Written as formulas (the 1 is the factor $1/\sqrt D$; the $T$ is one number for each row that the way back needs; of
+# the $6T^2$ operations one is the scaling, and five are the softmax):
 #
 # | | operations | numbers that move |
 # |---|---|---|
@@ -318,9 +318,11 @@ def intensity(trial):
 # **Fine print.** We count each input once, as if keys and values fitted into fast memory. When they do not, they are
 # read again for every tile of queries, and the growth ends at a value set by the size of that memory.
 #
-# What is it worth? Look where the corner of *your* machine lies. If both dots are right of it, bytes are not what
-# limits you. On the card, whose corner lies at 38, attention by steps stays on the slope for ever: it waits for memory
-# however fast the arithmetic is. In one kernel it leaves the slope once the text is long enough.
+# What is it worth? Look where the corner of *your* machine lies. If both dots are right of it, bytes do not hold up the
+# products. But the dot of step by step is an average of four steps. The scaling, at 0.1, waits for memory all the same;
+# so does the softmax, at 0.6, or for its exponentials, each of which costs more than the one operation we count. On the
+# card, whose corner lies at 38, attention by steps stays on the slope for ever: it waits for memory however fast the
+# arithmetic is. In one kernel it leaves the slope once the text is long enough.
 #
 # One question is open. Softmax divides by a sum over *all* scores of a row. How can a kernel use a score and forget it
 # before it has seen the others? That is the next lesson.
@@ -338,8 +340,7 @@ def intensity(trial):
 # ## Further reading
 # - S. Williams, A. Waterman and D. Patterson, *Roofline: an insightful visual performance model for multicore
 #   architectures* (2009). The picture above, from those who invented it; short and without formulas to fear.
-# - D. Goldberg, *What every computer scientist should know about floating-point arithmetic* (1991). Where the law of
-#   rounding comes from.
+# - D. Goldberg, *What every computer scientist should know about floating-point arithmetic* (1991): how rounding works.
 # - N. Higham, *Accuracy and stability of numerical algorithms* (2nd edition, 2002), chapter 4: the order of sums.
 #
 # **Exercises** (`minitransformer exercise NAME` checks your answer): `row-sums` and `layer-norm-kernel` in Numba,

@@ -259,8 +259,8 @@ def bits_enough(trial):
 # - Dettmers and others, *QLoRA*, 2023: rungs for bells, and training beside frozen four-bit weights.
 #
 # ## Exercises
-# There is none with a judge yet. Write `unpack(block)` for the 20 bytes of a `Q4_1` block in plain Python, and
-# compare it with `evidence.unpacked_by_products`; `kernels/reference/quantised_linear.py` has an answer.
+# `minitransformer exercise unpack-four-bits`: the 20 bytes of a `Q4_1` block become 32 weights. In `eight-bits` you go
+# the other way, with a step for each block, and see how far a weight moves.
 
 # %%
 lesson.finish()

@@ -260,9 +260,9 @@ def eps_detail(trial):
 # - Jain and Wallace, *Attention is not explanation*, 2019; Wiegreffe and Pinter answered *not not explanation*.
 #
 # ## Exercises
-# `minitransformer embed --search "your question" notes/` searches your own texts. `minitransformer exercise
-# split-heads` and `attention-by-hand` build what you have just looked into; in `layer-norm-kernel` eps is yours to
-# place.
+# `minitransformer exercise sentence-search`: from vectors of words to the nearest sentence, filler left out.
+# `split-heads` and `attention-by-hand` build what you have just looked into; in `layer-norm-kernel` eps is yours to
+# place. And `minitransformer embed --search "your question" notes/` searches your own texts.
 
 # %%
 lesson.finish()

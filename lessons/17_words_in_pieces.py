@@ -272,9 +272,10 @@ lesson.show(
 # - Radford and others, *Language models are unsupervised multitask learners*, 2019: bytes instead of letters, in GPT-2.
 #
 # ## Exercises
-# In `minitransformer/pretrained`, `wordpiece.py` and `byte_pair.py` are the tokenizers of real models, some hundred
-# lines each. Write the training of WordPiece with `evidence.surprise`, and compare its pieces with those of BPE on 400
-# reviews. `minitransformer exercise mask-words` hides pieces as BERT does.
+# `minitransformer exercise cut-word` cuts a new word by a list of merges, `merge-pairs` reads the list off a text;
+# `mask-words` hides pieces as BERT does. Without a judge: write the training of WordPiece with `evidence.surprise`, and
+# compare its pieces with those of BPE on 400 reviews. In `minitransformer/pretrained`, `wordpiece.py` and
+# `byte_pair.py` are the tokenizers of real models, some hundred lines each.
 
 # %%
 lesson.finish()

@@ -221,9 +221,10 @@ def gaze_follows_time(trial):
 # - Chorowski and others, *Attention-based models for speech recognition*, 2015: what goes wrong when a gaze gets lost.
 #
 # ## Exercises
-# `minitransformer transcribe speech.wav` writes down your own voice (`--sample`: this recording). `minitransformer
-# exercise cross-attention` is the layer in the middle of this lesson; `greedy` and `beam-search` are how words are
-# chosen.
+# `minitransformer exercise sound-frames` makes the first two steps of the picture; `align-words` puts a time on each
+# word, where single gazes may go astray. `cross-attention` is the layer in the middle of this lesson; `greedy` and
+# `beam-search` are how words are chosen. And `minitransformer transcribe speech.wav` writes down your own voice
+# (`--sample`: this recording).
 
 # %%
 lesson.finish()

@@ -282,8 +282,9 @@ def tokens_a_rank(trial):
 # - Demmel and Nguyen, *Fast reproducible floating-point summation*, 2013: sums that do not depend on the order at all.
 #
 # ## Exercises
-# `minitransformer exercise clip-gradients`: the norm of many arrays. Then take two ranks, each with half of the
-# arrays, and say what they must tell each other.
+# `minitransformer exercise sum-of-slices`: weights by words, one tree, and the judge compares all bits. In `ring-steps`
+# you follow the parts around the ring. `clip-gradients` is the norm of many arrays: take two ranks, each with half
+# of the arrays, and say what they must tell each other.
 
 # %%
 lesson.finish()

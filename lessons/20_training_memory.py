@@ -192,8 +192,9 @@ def recompute_same(trial):
 # - V. Korthikanti and others, *Reducing activation recomputation in large transformer models* (2022). What a layer
 #   holds, counted by what the rules read: without the two arrays above, with dropout's masks and attention's weights.
 #
-# **Exercises** (`minitransformer exercise NAME`): `layer-norm-gradient` saves two numbers a row instead of the result;
-# `online-softmax` keeps three numbers instead of a row.
+# **Exercises** (`minitransformer exercise NAME`): `step-memory` is a ledger of your own, with layers computed again and
+# without. `layer-norm-gradient` saves two numbers a row instead of the result; `online-softmax` keeps three numbers
+# instead of a row.
 
 # %%
 lesson.finish()

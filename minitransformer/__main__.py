@@ -2,6 +2,6 @@
 
 import sys
 
-from minitransformer.app.cli.main import main
+from minitransformer.app.cli.start import main
 
 sys.exit(main())

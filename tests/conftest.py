@@ -3,6 +3,7 @@
 import importlib.util
 
 import hypothesis
+import numba
 import numpy as np
 import pytest
 
@@ -43,6 +44,13 @@ def pytest_generate_tests(metafunc):
     if "backend" in metafunc.fixturenames:
         names = metafunc.config.getoption("--backend") or kernels.available()
         metafunc.parametrize("backend", names, indirect=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def threads(request):
+    """Kernels have all their threads where kernels are tested, and one elsewhere: `make test` gives each process a
+    core, and waiting for another would take longer than the work."""
+    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS if request.path.parent.name == "kernels" else 1)
 
 
 @pytest.fixture
@@ -87,7 +95,8 @@ def pytest_collection_modifyitems(config, items):
         if group:
             LEFT_OUT[f"{len(group)} {what}"] = f"run them by: {command}"
             config.hook.pytest_deselected(items=group)
-            items[:] = [item for item in items if item not in group]
+            left_out = set(group)
+            items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_sessionfinish(session):

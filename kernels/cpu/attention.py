@@ -290,8 +290,9 @@ def _backward(dq, dk, dv, dout, q, k, v, out, lse, mask, scale, dropout):
 
 def fresh_like(x):
     """An empty array whose axes lie in memory in the order of x's, without gaps."""
-    order = sorted(range(x.ndim - 1), key=lambda axis: -x.strides[axis]) + [x.ndim - 1]
-    if order == list(range(x.ndim)):
+    axes = list(range(x.ndim))
+    order = axes if x.flags.c_contiguous else sorted(axes[:-1], key=lambda axis: -x.strides[axis]) + axes[-1:]
+    if order == axes:
         return np.empty(x.shape, x.dtype)  # no view: a leaf keeps it as its gradient, where it would copy a view
     array = np.empty([x.shape[axis] for axis in order], x.dtype)
     return array.transpose(np.argsort(order))

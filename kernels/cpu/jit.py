@@ -105,8 +105,9 @@ def contiguous(array):
 
 
 def ids64(array):
-    """Integers of one width, so that a kernel is compiled once for all of them."""
-    return np.ascontiguousarray(array, dtype=np.int64)
+    """Integers of one width that can be written to, so that a kernel is compiled once for all of them."""
+    ids = np.ascontiguousarray(array, dtype=np.int64)
+    return ids if ids.flags.writeable else ids.copy()
 
 
 def flat(array):

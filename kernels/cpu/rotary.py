@@ -32,9 +32,10 @@ def _table(positions: bytes, base: float, D: int, dtype: np.dtype):
 def _span(x):
     """The memory from the first number of x to its last as one row, and how many numbers apart neighbours along each
     axis are. Indices into one row show the compiler that the numbers of a head are neighbours."""
-    apart = tuple(stride // x.itemsize for stride in x.strides)
     if x.flags.c_contiguous:
-        return x.reshape(-1), apart
+        _, H, T, D = x.shape
+        return x.reshape(-1), (H * T * D, T * D, D, 1)
+    apart = tuple(stride // x.itemsize for stride in x.strides)
     last = sum((size - 1) * steps for size, steps in zip(x.shape, apart, strict=True))
     return as_strided(x, (last + 1,), (x.itemsize,)), apart
 

@@ -29,6 +29,14 @@ TRACKS: Mapping[str, tuple[str, Sequence[str]]] = {
     ),
     "models": ("all parts put together", ("encoder-layer", "small-gpt", "beat-the-bigram")),
     "decoding": ("from probabilities to text", ("greedy", "key-value-cache", "beam-search", "no-repeat")),
+    "real": (
+        "bits, pieces and sound: what real models need",
+        (
+            "unpack-four-bits", "eight-bits", "sentence-search", "cut-word", "merge-pairs", "sound-frames",
+            "align-words",
+        ),
+    ),
+    "scale": ("many machines, little memory", ("sum-of-slices", "ring-steps", "step-memory")),
     "numba": (
         "kernels for the processor",
         ("row-sums", "layer-norm-kernel", "online-softmax", "tiled-attention", "scatter-add"),

@@ -8,6 +8,8 @@
   exercise solution NAME   a commented solution, after one try (or with --anyway)
   exercise next            proposes one
   exercise grade FOLDER    for teachers: judges a folder with a subfolder for each student
+  exercise wrong NAME 3    for teachers: a wrong answer to show, by number; without one, how many there are;
+                           with --tell also the mistake
 
 Your answers are never overwritten. CUDA exercises run in the emulator: they need g++, and no GPU. The judge runs an
 answer in a process of its own with limits on time and memory; that keeps out accidents, not attackers, so grade
@@ -17,7 +19,7 @@ examples:
   minitransformer exercise start product
   minitransformer exercise check product
   minitransformer exercise grade submissions --csv marks.csv
-  minitransformer exercise --more my_exercises         with those of a folder of your own, one file each
+  minitransformer exercise --more my_exercises         with those of a folder of your own, two files each
 """
 
 from __future__ import annotations
@@ -49,9 +51,11 @@ LEVELS = {1: "easy", 2: "medium", 3: "hard"}
 class Options:
     action: str = "list"
     name: str | None = None
+    number: int | None = None
     folder: str = "exercises"
     more: tuple[str, ...] = ()
     anyway: bool = False
+    tell: bool = False
     csv: str | None = None
     jobs: int | None = None
     track: str | None = None
@@ -61,12 +65,14 @@ class Options:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", default="list", metavar="ACTION", help="list, start, check, hint, ...")
     parser.add_argument("name", nargs="?", metavar="NAME", help="of the exercise; for grade: the folder")
+    parser.add_argument("number", nargs="?", type=int, metavar="NUMBER", help="wrong: which of the wrong answers")
     parser.add_argument("--folder", metavar="DIR", help="where your answers are (default: exercises)")
     parser.add_argument("--track", metavar="TRACK", help="list or propose only those of one track")
     parser.add_argument("--anyway", action="store_true", help="show the solution without a try")
+    parser.add_argument("--tell", action="store_true", help="wrong: name the mistake too")
     parser.add_argument("--csv", metavar="FILE", help="grade: write every verdict to this file")
     parser.add_argument("--jobs", type=int, metavar="N", help="grade: judges at the same time (default: all cores)")
-    help = "exercises of your own: a folder, one file each; also $MINITRANSFORMER_EXERCISES"
+    help = "exercises of your own: a folder with NAME.py and NAME.toml for each; also $MINITRANSFORMER_EXERCISES"
     parser.add_argument("--more", action="append", metavar="DIR", help=help)
     help = "where the judge's own numbers come from (default: $MINITRANSFORMER_BACKEND, else numpy)"
     parser.add_argument("--backend", metavar="NAME", help=help)
@@ -79,6 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
     # The judge's own numbers are few and small: NumPy has them before a compiler would have started.
     with kernels.use(options.backend or os.environ.get("MINITRANSFORMER_BACKEND") or "numpy"):
         known = catalogue.exercises(more)
+        if options.number is not None and options.action != "wrong":
+            raise UserError(f"{options.number}: only `exercise wrong NAME NUMBER` takes a number")
         if options.action in ACTIONS:
             return ACTIONS[options.action](options, known)
         if options.name is not None or options.action not in {one.name for one in known}:
@@ -150,8 +158,10 @@ def check(options: Options, among: list[Exercise]) -> int:
     if verdict.kind != "not begun":
         progress.tried(exercise.name, verdict.passed)
     print(report(exercise, verdict, progress[exercise.name].hints))
-    if verdict.passed and (following := _following(among, progress, exercise.track)) is not None:
-        print(f"next: minitransformer exercise start {following.name}")
+    if verdict.passed:
+        print(f"compare with ours: minitransformer exercise solution {exercise.name}")
+        if (following := _following(among, progress, exercise)) is not None:
+            print(f"next: minitransformer exercise start {following.name}")
     return 0 if verdict.passed else 1
 
 
@@ -222,9 +232,28 @@ def grade(options: Options, among: list[Exercise]) -> int:
     return 0
 
 
+def wrong(options: Options, among: list[Exercise]) -> int:
+    """For the projector: the program alone, so that a class can look for the mistake."""
+    exercise = _asked(options, among)
+    answers = list(exercise.wrong.items())
+    if options.number is None:
+        print(f"{exercise.name} has the wrong answers 1 to {len(answers)}")
+        if options.tell:
+            print(table(("number", "mistake"), enumerate((mistake for mistake, _ in answers), start=1), right=(0,)))
+        print(f"to see one: minitransformer exercise wrong {exercise.name} 1")
+        return 0
+    if not 1 <= options.number <= len(answers):
+        raise UserError(f"{exercise.name} has the wrong answers 1 to {len(answers)}, not {options.number}")
+    mistake, answer = answers[options.number - 1]
+    print(answer.source(exercise.solution).rstrip())
+    if options.tell:
+        print(f"\n{mistake}" + (f": {answer.tell}" if answer.tell else ""))
+    return 0
+
+
 ACTIONS = {
     "list": list_all, "start": start, "check": check, "hint": hint, "solution": solution, "next": propose,
-    "grade": grade,
+    "grade": grade, "wrong": wrong,
 }  # fmt: skip
 
 
@@ -244,10 +273,12 @@ def _of_track(options: Options, among: list[Exercise]) -> list[Exercise]:
     return chosen
 
 
-def _following(among: list[Exercise], progress: Progress, track: str | None = None) -> Exercise | None:
-    """The first that is not passed, of this track if possible."""
+def _following(among: list[Exercise], progress: Progress, after: Exercise | None = None) -> Exercise | None:
+    """The first that is not passed: of the same lesson if possible, else of the same track, else of all."""
     left = [one for one in among if not progress[one.name].passed]
-    return next((one for one in left if one.track == track), left[0] if left else None)
+    if after is not None:  # sorting keeps the order among equals; an exercise of one's own may have no lesson
+        left.sort(key=lambda one: (not after.lesson or one.lesson != after.lesson, one.track != after.track))
+    return left[0] if left else None
 
 
 def _need_compiler(exercise: Exercise) -> None:

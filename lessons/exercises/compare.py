@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pprint
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from minitransformer.errors import excerpt
+from minitransformer.errors import excerpt, one_line
 
 # Relative to the largest entry. In float64 another order of summation changes some 1e-15, a wrong formula far more than
 # 1e-9; float32 (CUDA) has seven digits, of which a sum over some hundred numbers costs one or two.
@@ -109,14 +110,30 @@ def number(value: Any, digits: int = 6) -> str:
     return str(value) if np.asarray(value).dtype.kind in "biu" else f"{float(value):.{digits}g}"
 
 
+def written(value: Any) -> Any:
+    """A normal value as a student would write it: ['a', 2] and not ['a', array(2)]."""
+    if isinstance(value, tuple | list):
+        return type(value)(written(one) for one in value)
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def is_list(value: Any) -> bool:
+    """A list that holds no arrays: it is shown as Python writes it."""
+    return isinstance(value, list) and not any(isinstance(one, np.ndarray) for one in value)
+
+
 def show(value: Any) -> str:
+    if is_list(value):
+        return pprint.pformat(value, width=100, compact=True)
     text = np.array2string(np.asarray(value), precision=4, suppress_small=True, threshold=40, max_line_width=100)
     return "\n".join(line for line in text.splitlines() if line.strip())
 
 
 def describe(value: Any) -> str:
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple):
         return f"{len(value)} results ({', '.join(describe(one) for one in value)})"
+    if isinstance(value, list):
+        return f"a list of {len(value)}: {one_line(repr(written(value)), 100)}"
     if isinstance(value, dict):
         return f"a dictionary with {', '.join(map(repr, value)) or 'nothing'}"
     if isinstance(value, np.ndarray):

@@ -3,12 +3,10 @@ lessons/exercises/derivatives/matmul_gradient.py.
 
 The file's docstring is the text that students get (its first line, a heading, is the title). Its names are
     TRACK, LESSON, LEVEL, MINUTES     where it belongs; LEVEL from 1 (easy) to 3
-    HINTS                             three, each giving away a little more
     SOLUTION, ANOTHER                 two right answers that differ in method; the first is commented
-    WRONG                             name → edit(...) or code(...): what the judge must reject, with the reason
     cases()                           the inputs, from small to large
     expected(*arguments)              what a right answer gives, computed in another way than by SOLUTION
-and, where needed,
+Hints and wrong answers lie beside it, in NAME.toml (feedback.py). Where needed, the file also has
     STUB                              what students fill in, if that is not SOLUTION without the body of its function
     forward(*arguments)               instead of `expected`: the function, of Tensors, whose gradient is asked for
     TOLERANCE                         instead of that of compare.py, relative to the largest entry
@@ -35,6 +33,7 @@ from types import ModuleType
 from typing import Any
 
 from lessons.exercises.compare import TOLERANCE
+from lessons.exercises.feedback import Wrong, read_feedback
 from minitransformer.errors import FileError
 
 KINDS = {"python": ".py", "engine": ".py", "numba": ".py", "cuda": ".cu"}
@@ -52,31 +51,6 @@ class Case:
     large: bool = False  # for Numba: only compiled, not as plain Python
 
 
-@dataclass(frozen=True)
-class Wrong:
-    """A wrong answer. Either `tell`, a sentence for whoever gets the same numbers, or `says`, a word that the judge's
-    own explanation must contain."""
-
-    edits: tuple[tuple[str, str], ...] = ()
-    text: str = ""
-    tell: str = ""
-    says: str = ""
-
-    def source(self, solution: str) -> str:
-        if self.text:
-            return self.text
-        for old, new in self.edits:
-            if solution.count(old) != 1:
-                raise ValueError(f"{old!r} occurs {solution.count(old)} times in the solution, not once")
-            solution = solution.replace(old, new)
-        return solution
-
-
-def edit(*pairs: str, tell: str = "", says: str = "") -> Wrong:
-    """The solution with a piece replaced: edit(old, new, tell=...), or several pairs one after another."""
-    return Wrong(edits=tuple(zip(pairs[::2], pairs[1::2], strict=True)), tell=tell, says=says)
-
-
 def bug(stub: str, line: str, mended: str, comment: str) -> str:
     """The solution of a find-the-bug exercise: the stub with the faulty line named and mended."""
     for piece in (line, 'the_line = ""'):
@@ -85,11 +59,6 @@ def bug(stub: str, line: str, mended: str, comment: str) -> str:
     indent = line[: len(line) - len(line.lstrip())]
     named = stub.replace('the_line = ""', f"the_line = {line.strip()!r}")
     return named.replace(f"\n{line}\n", f"\n{indent}# {comment}\n{mended}\n")
-
-
-def code(text: str, tell: str = "", says: str = "") -> Wrong:
-    """A wrong answer written out."""
-    return Wrong(text=text.lstrip("\n"), tell=tell, says=says)
 
 
 @dataclass(frozen=True)
@@ -158,9 +127,7 @@ class Exercise:
 def read_exercise(path: Path) -> Exercise:
     """The exercise in a file; FileError says what is missing."""
     module = _module(path)
-    missing = [
-        name for name in ("TRACK", "HINTS", "SOLUTION", "ANOTHER", "WRONG", "cases") if not hasattr(module, name)
-    ]
+    missing = [name for name in ("TRACK", "SOLUTION", "ANOTHER", "cases") if not hasattr(module, name)]
     if not any(hasattr(module, name) for name in ("expected", "forward", "judged")):
         missing.append("expected")
     if getattr(module, "KIND", "python") not in KINDS:
@@ -178,6 +145,8 @@ def read_exercise(path: Path) -> Exercise:
         raise FileError(path, "STUB defines no function", "write `def name(arguments):` in it")
     forward, judged = getattr(module, "forward", None), getattr(module, "judged", None)
     expected = getattr(module, "expected", None) or (_gradient(forward) if forward else _nothing)
+    solution = module.SOLUTION.lstrip("\n")
+    hints, wrong = read_feedback(path.with_suffix(".toml"), solution)
     # what a file may leave out, and what holds then
     options = {
         "lesson": "", "level": 1, "minutes": 10, "results": (), "allowed": (), "forbidden": (),
@@ -185,8 +154,8 @@ def read_exercise(path: Path) -> Exercise:
     }  # fmt: skip
     return Exercise(
         name=path.stem.replace("_", "-"), track=module.TRACK, kind=kind, function=function,
-        statement=inspect.cleandoc(module.__doc__) + "\n", stub=stub, hints=tuple(module.HINTS),
-        solution=module.SOLUTION.lstrip("\n"), another=module.ANOTHER.lstrip("\n"), wrong=module.WRONG,
+        statement=inspect.cleandoc(module.__doc__) + "\n", stub=stub, hints=hints,
+        solution=solution, another=module.ANOTHER.lstrip("\n"), wrong=wrong,
         cases=module.cases, expected=expected, forward=forward, judged=judged,
         launch=getattr(module, "launch", None), demands=getattr(module, "demands", None),
         **{name: getattr(module, name.upper(), value) for name, value in options.items()},

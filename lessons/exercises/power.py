@@ -88,7 +88,7 @@ def measure(among: Sequence[Exercise]) -> list[Power]:
 
 def recorded() -> list[Power]:
     """The table for all exercises of the project, measured again only if one of their files has changed."""
-    files = sorted(catalogue.FOLDER.rglob("*.py"))
+    files = sorted(file for ending in ("py", "toml") for file in catalogue.FOLDER.rglob(f"*.{ending}"))
     key = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
     if RECORD.is_file():
         kept = json.loads(RECORD.read_text(encoding="utf-8"))

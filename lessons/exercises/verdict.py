@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lessons.exercises.compare import SHOWN, Difference, indented, show
+from lessons.exercises.compare import SHOWN, Difference, indented, is_list, show
 from lessons.exercises.exercise import Case, Exercise
 from lessons.exercises.sandbox import MEGABYTES, Answer, Outcome
 
@@ -43,20 +43,25 @@ def named_arguments(exercise: Exercise, case: Case) -> Mapping[str, Any]:
     return dict(zip(exercise.parameters, case.arguments, strict=False)) if not case.call else {}
 
 
+def _size(value: Any) -> str:
+    if is_list(value):
+        return f" (a list of {len(value)})"
+    if np.ndim(value):
+        return f" {np.shape(value)}"
+    return f"={value:.6g}" if isinstance(value, float) else f"={value}"
+
+
 def shown_input(exercise: Exercise, case: Case) -> str:
     """The input in words, its sizes, and its numbers if they are few."""
     given, parts = named_arguments(exercise, case), dict[str, Any]()
     for name, value in given.items():
         each = isinstance(value, dict) and all(isinstance(one, np.ndarray) for one in value.values())
         parts |= {f"{name}[{key!r}]": one for key, one in value.items()} if each else {name: value}
-    sizes = ", ".join(
-        f"{name} {np.shape(v)}" if np.ndim(v) else f"{name}={v:.6g}" if isinstance(v, float) else f"{name}={v}"
-        for name, v in parts.items()
-    )
+    sizes = ", ".join(f"{name}{_size(value)}" for name, value in parts.items())
     lines = [f"input     {case.label}" + (f": {sizes}" if sizes else "")]
     if sum(np.size(value) for value in given.values()) <= 2 * SHOWN:
         for name, value in given.items():
-            if np.ndim(value):
+            if is_list(value) or np.ndim(value):
                 lines += indented(f"          {name} = ", show(value))
     return "\n".join(lines)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import autograd.functional as F
-from lessons.harness.engine import Engine
+from lessons.harness.engine import Engine, without
 from minitransformer.layers import MultiheadAttention
 from minitransformer.module import Init
 
@@ -65,11 +65,4 @@ def every_head_projects_all(engine: Engine) -> None:
 def no_output_projection(engine: Engine) -> None:
     """the heads are joined without an output projection"""
 
-    def change(init):
-        def bare(self, *arguments, **options):
-            init(self, *arguments, **options)
-            del self.out_proj
-
-        return bare
-
-    engine.replace(MultiheadAttention, "__init__", change)
+    engine.replace(MultiheadAttention, "__init__", without("out_proj"))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import autograd.functional as F
-from lessons.harness.engine import Engine
+from lessons.harness.engine import Engine, without
 from minitransformer import LanguageModel, Translator, layers
 from minitransformer.models import classifier
 from minitransformer.models.base import TokenEmbedding
@@ -66,11 +66,11 @@ def head_without_bias(engine: Engine) -> None:
     """the head has no bias"""
 
     def change(init):
-        def without(self, *arguments, **options):
+        def bare(self, *arguments, **options):
             init(self, *arguments, **options)
             self.bias = None
 
-        return without
+        return bare
 
     engine.replace(layers.Head, "__init__", change)
 
@@ -88,14 +88,7 @@ def tables_not_shared(engine: Engine) -> None:
 def decoder_blind_to_the_source(engine: Engine) -> None:
     """the decoder has no attention to the encoder"""
 
-    def change(init):
-        def blind(self, *arguments, **options):
-            init(self, *arguments, **options)
-            del self.multihead_attn
-
-        return blind
-
-    engine.replace(layers.DecoderLayer, "__init__", change)
+    engine.replace(layers.DecoderLayer, "__init__", without("multihead_attn"))
 
 
 def unscaled_words(engine: Engine) -> None:

@@ -60,22 +60,35 @@ def neighbours_scale(engine: Engine) -> None:
     _change_blocks(engine, change)
 
 
+def _change_packing(engine: Engine, change) -> None:
+    """Weights are packed as they should be; then `change` is given the blocks and the numbers (rows, blocks, 32)."""
+
+    def changed(quantise):
+        def pack(numbers, kind):
+            blocks = quantise(numbers, kind).view(LAYOUTS[kind])
+            change(blocks, np.asarray(numbers, float).reshape(*blocks.shape, 32), kind)
+            return blocks.view(np.uint8)
+
+        return pack
+
+    engine.replace(quantised, "quantise", changed)
+
+
+def _write_steps(blocks, steps) -> None:
+    """The number of steps above the least value, two in a byte."""
+    q = steps.clip(0, 15).astype(np.uint8)
+    blocks["halves"] = q[..., :16] | q[..., 16:] << 4
+
+
 def cut_instead_of_rounded(engine: Engine) -> None:
     """numbers between two steps become the lower one, not the nearer one"""
 
-    def change(quantise):
-        def cut(numbers, kind):
-            blocks = quantise(numbers, kind).view(LAYOUTS[kind])
-            if kind == "Q4_1":
-                w = np.asarray(numbers).reshape(*blocks.shape, 32)
-                scale, least = (blocks[name].astype(float)[..., None] for name in ("scale", "least"))
-                q = np.floor((w - least) / np.where(scale == 0, 1, scale)).clip(0, 15).astype(np.uint8)
-                blocks["halves"] = q[..., :16] | q[..., 16:] << 4
-            return blocks.view(np.uint8)
+    def change(blocks, w, kind):
+        if kind == "Q4_1":
+            scale, least = (blocks[name].astype(float)[..., None] for name in ("scale", "least"))
+            _write_steps(blocks, np.floor((w - least) / np.where(scale == 0, 1, scale)))
 
-        return cut
-
-    engine.replace(quantised, "quantise", change)
+    _change_packing(engine, change)
 
 
 def numbers_kept_beside(engine: Engine) -> None:
@@ -117,20 +130,13 @@ def memory_by_weights(engine: Engine) -> None:
 def one_scale_a_row(engine: Engine) -> None:
     """all blocks of a row share one scale and one least value"""
 
-    def change(quantise):
-        def whole_rows(numbers, kind):
-            blocks = quantise(numbers, kind).view(LAYOUTS[kind])
-            w = np.asarray(numbers, float).reshape(*blocks.shape, 32)
-            least = w.min(axis=(1, 2), keepdims=True)
-            scale = (w.max(axis=(1, 2), keepdims=True) - least) / 15
-            q = np.rint((w - least) / scale).astype(np.uint8)
-            blocks["least"], blocks["scale"] = least[..., 0], scale[..., 0]
-            blocks["halves"] = q[..., :16] | q[..., 16:] << 4
-            return blocks.view(np.uint8)
+    def change(blocks, w, _kind):
+        least = w.min(axis=(1, 2), keepdims=True)
+        scale = (w.max(axis=(1, 2), keepdims=True) - least) / 15
+        blocks["least"], blocks["scale"] = least[..., 0], scale[..., 0]
+        _write_steps(blocks, np.rint((w - least) / scale))
 
-        return whole_rows
-
-    engine.replace(quantised, "quantise", change)
+    _change_packing(engine, change)
 
 
 def largest_cut_off(engine: Engine) -> None:

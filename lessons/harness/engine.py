@@ -32,6 +32,19 @@ class Engine:
 Fault = Callable[[Engine], None]
 
 
+def without(part: str) -> Callable[[Any], Any]:
+    """For `engine.replace(CLASS, "__init__", without("name"))`: what the class builds lacks this part."""
+
+    def change(init: Callable) -> Callable:
+        def build(self: Any, *arguments: Any, **options: Any) -> None:
+            init(self, *arguments, **options)
+            delattr(self, part)
+
+        return build
+
+    return change
+
+
 @contextlib.contextmanager
 def broken(fault: Fault) -> Iterator[None]:
     """The engine with this fault, for a while."""

@@ -12,20 +12,14 @@ examples:
 import argparse
 import json
 import sys
-from dataclasses import dataclass
 
 from lessons.harness import claims
 from lessons.harness.terminal import claims_table, columns, printable, summary
-from minitransformer.app.cli.namespace import options_of
+from minitransformer.app.cli.namespace import JsonOptions, options_of
 from minitransformer.errors import UserError
 
 SUMMARY = "every claim of the lessons, its verdict and evidence, from their last run"
 MERELY_PRINTS = True
-
-
-@dataclass(frozen=True)
-class Options:
-    json: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         record = claims.read()
     except claims.ClaimsError as error:
         raise UserError(str(error)) from None
-    if options_of(Options, arguments).json:
+    if options_of(JsonOptions, arguments).json:
         print(json.dumps(record, indent=1))
     else:
         print(printable(claims_table(record["claims"], columns())))

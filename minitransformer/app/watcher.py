@@ -2,11 +2,12 @@
 
 The ranks cannot say it: a launcher that misses one kills the others, often before they have noticed anything, and names
 whom it likes. This process is none of the launcher's: it has a session of its own, and what it writes still comes to
-the terminal when all ranks have gone. It is started as a file, as soon as a command that trains is asked for, and uses
-nothing but what comes with Python.
+the terminal when all ranks have gone. It is started before a rank loads anything else, and uses nothing but what comes
+with Python.
 
-    before the ranks have met   it looks after those of its own machine (Linux): it sees a process end that has not even
-                                begun, and whoever has begun holds a line to it
+    before the ranks have met   it looks after those of its own machine (Linux): whichever of them comes first starts
+                                it, it sees a process end that has not even begun, and whoever has begun holds a line
+                                to it
     from then on                every rank holds a line to that of rank 0; nothing is sent as long as all is well
 
 When a process dies, its system closes the line, whatever it died of. When a machine cannot be reached any more, it does
@@ -23,11 +24,11 @@ import struct
 import sys
 import time
 from contextlib import suppress
+from typing import NoReturn
 
 # what launchers tell their processes: MPICH and Intel MPI, Open MPI, and those that speak PMIx
 RANK = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
 SIZE = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
-_PLACE = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK")  # the number of a rank among those of its machine
 _NEIGHBOURS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")  # how many they are
 # the words on a line: I have done my work; it went wrong, and it has been said; the ranks know each other (with the
 # socket where to expect them); another watcher looks after us; all lines are there
@@ -37,7 +38,7 @@ HELLO = struct.Struct(f"!{TOKEN}sI64s")  # of a rank: the token, its number, the
 LOST_AFTER = 10  # seconds without an answer from a machine, about
 KILLED = "has ended without a word (killed, or out of memory?)"
 UNREACHED = f"has not been reached for some {LOST_AFTER} seconds (network, or machine down?)"
-_LOOKS, _PAUSE = 40, 0.05  # for ranks on this machine; seconds in between
+_LOOKS, _PAUSE = 400, 0.005  # for ranks on this machine; seconds in between
 _PATIENCE = 3.0  # seconds for ranks that have all the same reason to end
 _JOIN = 1.0  # seconds to find the watcher
 _FOREVER = float("inf")
@@ -61,21 +62,44 @@ class Line:
                 cls.own.sendall(word)
 
 
-def start(size: int) -> None:
-    """Beside this rank, if it has none yet."""
+def start(size: int, door: socket.socket | None = None) -> None:
+    """Beside this rank, if it has none yet. door: where other ranks of this machine knock"""
     if Line.own is not None or not hasattr(os, "fork"):
         return
-    import subprocess  # here, as the watcher has no use for it: every moment counts in which nobody watches yet
-
     ours, theirs = socket.socketpair()
-    Line.own = closed_first(ours)
-    numbers = [theirs.fileno(), told(RANK) or 0, size, told(_NEIGHBOURS) or 0, os.getpid(), os.getppid()]
-    with theirs:
+    ends = [theirs.fileno(), -1 if door is None else door.fileno()]
+    numbers = [told(RANK) or 0, size, told(_NEIGHBOURS) or 0, os.getpid(), os.getppid()]
+    if "numpy" not in sys.modules:  # nor has it begun any threads: a copy of this process will do
+        if os.fork() == 0:
+            _watch_apart(ends, numbers)
+    else:
+        import subprocess
+
         Line.watcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, *map(str, numbers)], cwd="/", stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True,
+            [sys.executable, "-I", "-S", __file__, *map(str, ends + numbers)], cwd="/", stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, pass_fds=[end for end in ends if end >= 0], start_new_session=True,
         )  # fmt: skip
+    Line.own = closed_first(ours)
+    theirs.close()
     atexit.register(Line.say, BYE)
+
+
+def _watch_apart(ends: list[int], numbers: list[int]) -> NoReturn:
+    """In a copy of the rank's process: what a program started anew would do, some 50 ms earlier."""
+    try:
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1):
+            os.dup2(nothing, number)
+        kept = sorted({2, *ends} - {-1})  # whatever else is open is the rank's: its line to the launcher above all
+        for before, after in zip(kept, [*kept[1:], 2**16], strict=True):
+            os.closerange(before + 1, after)
+        os.chdir("/")
+        Watcher(*ends, *numbers).watch()
+    except Exception:  # none is known
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(0)
 
 
 def closed_first(line: socket.socket) -> socket.socket:
@@ -95,35 +119,57 @@ def _door(launcher: int) -> str:
     return f"\0minitransformer-ranks-{launcher}"
 
 
-def _join() -> None:
-    """The watcher that another rank of this machine starts at the moment."""
-    if Line.own is not None or not sys.platform.startswith("linux"):
-        return
+def _start_or_join(size: int) -> None:
+    """Whichever rank of a machine comes first starts a watcher."""
     limit = time.monotonic() + _JOIN
     while Line.own is None and time.monotonic() < limit:
+        with socket.socket(socket.AF_UNIX) as door, suppress(OSError):  # another rank was faster
+            door.bind(_door(os.getppid()))
+            door.listen(size)
+            start(size, door)
+            return
         line = socket.socket(socket.AF_UNIX)
         try:
             line.connect(_door(os.getppid()))
             Line.own = closed_first(line)
             atexit.register(Line.say, BYE)
-        except OSError:  # not there yet, or a launcher that starts each rank by a process of its own
+        except OSError:  # it does not listen yet
             line.close()
-            time.sleep(0.01)
+            time.sleep(0.001)
 
 
 def start_early() -> None:
     """Before MPI is started, which waits for all ranks: one rank of each machine starts a watcher, the others join."""
     size = told(SIZE) or 1
-    if size > 1:
-        start(size) if told(RANK) == 0 or told(_PLACE) == 0 else _join()
+    if size > 1 and Line.own is None:
+        if sys.platform.startswith("linux") and os.getppid() > 1:
+            _start_or_join(size)
+        elif told(RANK) == 0:
+            start(size)
+
+
+def loudest(launcher: int) -> int:
+    """Where a line is sure to be seen: the standard error of mpiexec itself, if it is on this machine. What ranks write
+    is handed on by a process that may break when one of them is killed while MPI starts."""
+    with suppress(OSError, ValueError, IndexError):
+        for process in (launcher, _parent(launcher)):
+            with open(f"/proc/{process}/comm") as file:
+                if file.read().startswith(("mpiexec", "mpirun")):
+                    return os.open(f"/proc/{process}/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NOCTTY)
+    return 2
+
+
+def _parent(process: int) -> int:
+    with open(f"/proc/{process}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
 
 
 class Watcher:
-    """own: the line to the rank that has started this process"""
+    """own: the line to the rank that has started this process, by its descriptor; door: where others knock, or -1"""
 
-    def __init__(self, own: socket.socket, rank: int, size: int, neighbours: int, process: int, launcher: int):
+    def __init__(self, own: int, door: int, rank: int, size: int, neighbours: int, process: int, launcher: int):
         self.size, self.neighbours, self.process, self.launcher = size, neighbours, process, launcher
-        self.own, self.lines = own, {own: rank}
+        self.lines = {socket.socket(fileno=own): rank}
         self.hosts = [socket.gethostname()] * size
         self.token: bytes | None = None  # from when the ranks have met
         self.server: socket.socket | None = None  # where those come from who have no line yet
@@ -132,16 +178,17 @@ class Watcher:
         self.first: int | None = None  # of those that has ended
         self.limit = _FOREVER  # when patience ends
         self.events = selectors.DefaultSelector()  # Linux tells them in the order in which they have happened
-        self.events.register(own, selectors.EVENT_READ, self._hear)
+        for line in self.lines:
+            self.events.register(line, selectors.EVENT_READ, self._hear)
         self.met = 1  # ranks whose line is for good
-        if sys.platform.startswith("linux") and launcher > 1:
-            door = socket.socket(socket.AF_UNIX)
-            with suppress(OSError):
-                door.bind(_door(launcher))
-                door.listen(size)
-                self.events.register(door, selectors.EVENT_READ, self._let_in)
+        self.error = 2  # the descriptor to which the last word is written
+        self.door = socket.socket(fileno=door) if door >= 0 else None
+        if self.door is not None:
+            self.events.register(self.door, selectors.EVENT_READ, self._let_in)
 
     def watch(self) -> None:
+        self._look_beside()
+        self.error = loudest(self.launcher)
         for look in range(sys.maxsize):
             if look < _LOOKS and self.token is None and self.seen != self.neighbours:
                 self._look_beside()
@@ -157,7 +204,7 @@ class Watcher:
                 self._end("" if self.first is None else f"{self._name(self.first)} has ended before it met the others")
 
     def _name(self, rank: int) -> str:
-        if self.first is None and self.token is None and self.seen < self.neighbours:
+        if self.token is None and self.seen < self.neighbours:
             return f"a rank of {self.size} on {self.hosts[rank]}"  # it may have been another one, before we have looked
         return f"rank {rank} of {self.size} on {self.hosts[rank]}"
 
@@ -213,7 +260,7 @@ class Watcher:
         word, how = b"", KILLED
         ends: list[int] = []
         try:
-            if self.token is None and line is self.own:
+            if self.token is None:
                 word, ends, _, _ = socket.recv_fds(line, 1 + TOKEN, 1)
             else:
                 word = line.recv(1)
@@ -222,6 +269,8 @@ class Watcher:
         except OSError:
             how = UNREACHED
         if word[:1] == MET:
+            if self.door is not None:
+                self._forget(self.door)  # all have come
             self.token, self.server = word[1:], socket.socket(fileno=ends[0])
             self.server.settimeout(0)
             self.events.register(self.server, selectors.EVENT_READ, self._accept)
@@ -229,13 +278,16 @@ class Watcher:
         rank = self.lines.pop(line)
         self._forget(line)
         word = word[:1]
-        if word == LEAVE and line is self.own:
-            raise SystemExit
+        if word == LEAVE:
+            is_here = 0 in {*self.lines.values(), *(other for other, _ in self.beside.values())}
+            if self.token is None and not is_here:
+                raise SystemExit
+            return  # else this is the watcher of rank 0, whose word has come or is on its way
         if self.token is None and word:  # it has said why. Has it failed alone? Then others wait for it
             self.first, self.limit = None, time.monotonic() + _PATIENCE
         elif word == KNOWN:
             self._end("")
-        elif word not in (BYE, LEAVE):
+        elif word != BYE:
             self._end(f"{self._name(rank if self.first is None else self.first)} {how}")
 
     def _accept(self, server: socket.socket) -> None:
@@ -257,8 +309,13 @@ class Watcher:
             self.lines[line] = rank
             self.events.register(line, selectors.EVENT_READ, self._hear)
             self.met += 1
+            if select.select([line], [], [], 0)[0]:
+                self._hear(
+                    line
+                )  # it has ended meanwhile: before whatever else has happened and is still to be heard of
+                return
             if self.met == self.size:
-                self.own.sendall(READY)
+                next(line for line, rank in self.lines.items() if rank == 0).sendall(READY)
 
     # ------------------------------------------------------------------------------------------ the end
 
@@ -267,7 +324,7 @@ class Watcher:
         signal.alarm(5)  # nobody may be left who reads
         if line:
             with suppress(OSError):
-                os.write(2, f"\n{line}; the others end too, and what was saved can be resumed\n".encode())
+                os.write(self.error, f"\n{line}; the others end too, and what was saved can be resumed\n".encode())
         while self.server is not None and select.select([self.server], [], [], 0)[0]:
             self._accept(self.server)  # who have come, and shall hear it too
         for other in self.lines:
@@ -291,4 +348,4 @@ def keep_alive(line: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    Watcher(socket.socket(fileno=int(sys.argv[1])), *map(int, sys.argv[2:])).watch()
+    Watcher(*map(int, sys.argv[1:])).watch()

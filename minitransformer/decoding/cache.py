@@ -5,6 +5,7 @@ positions of each row are filled: rows may differ, since a prompt's padding is s
 follow it.
 """
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,7 +34,8 @@ class LayerCache:
     """One layer's keys and values, and those of the encoder's output where there is one."""
 
     def __init__(self, cache: Cache):
-        self.cache = cache
+        # not the cache itself: in a circle the arrays would stay until Python comes round to looking for circles
+        self.cache = weakref.proxy(cache)
         self.own: tuple[Tensor, Tensor] | None = None
         self.memory: tuple[Tensor, Tensor] | None = None
 

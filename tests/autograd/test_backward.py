@@ -5,6 +5,7 @@ import gc
 import numpy as np
 import pytest
 
+import autograd.functional as F
 from autograd import AutogradError, Function, MissingRule, Tensor, no_grad
 from autograd.function import Rule
 
@@ -266,3 +267,36 @@ def test_a_leaf_is_reported_when_its_gradient_is_complete(backend):
     for one, dy, _ in reported:
         np.testing.assert_array_equal(dy, one.grad.numpy())
     np.testing.assert_array_equal(tied.grad.numpy(), 2 * tied.numpy() * first.numpy() * last.numpy())
+
+
+def test_a_table_used_twice_needs_no_third_array(backend):
+    """Tied weights: the rows of the embedding are added to the gradient that the head has made, in place."""
+    rng = np.random.default_rng(0)
+    table, ids = leaf(rng.standard_normal((300, 8))), np.array([5, 2, 5, 299])
+
+    def loss():
+        return F.linear_cross_entropy(F.embedding(table, ids), table, None, np.array([1, 2, 3, 5]))
+
+    head, rows = table.detach(), table.detach()
+    head.requires_grad = rows.requires_grad = True
+    F.linear_cross_entropy(F.embedding(rows, ids), head, None, np.array([1, 2, 3, 5])).backward()
+    kept, result = [], loss()
+    for _ in range(3):  # what the head saved must not have changed by then
+        table.grad = None
+        result.backward(retain_graph=True)
+        kept.append(table.grad.numpy())
+        np.testing.assert_array_equal(kept[-1], head.grad.numpy() + rows.grad.numpy())
+    result, table.grad = loss(), None
+    made = result.node.saved[1].ctypes.data
+    result.backward()
+    assert table.grad.array.ctypes.data == made
+    np.testing.assert_array_equal(table.grad.numpy(), kept[0])
+
+
+def test_rows_are_never_added_to_what_somebody_else_reads(backend):
+    """Both leaves get dy itself; only one of them also gets rows of an embedding."""
+    table, other, ids = leaf(np.ones((4, 3))), leaf(np.ones((4, 3))), np.array([1, 1])
+    dy = np.arange(12.0).reshape(4, 3)
+    (((table + other) * Tensor(dy)).sum() + F.embedding(table, ids).sum()).backward()
+    np.testing.assert_array_equal(other.grad.numpy(), dy)
+    np.testing.assert_array_equal(table.grad.numpy(), dy + 2 * (np.arange(4) == 1)[:, None])

@@ -26,8 +26,8 @@ def check_every_sample(name, **how):
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_rule_on_every_sample(backend, name):
-    """The emulator computes thread by thread: there larger Jacobians are checked along directions, below in full."""
-    check_every_sample(name, **({"full_jacobian": 100, "directions": 2} if backend.name == "emulated" else {}))
+    """The emulator computes thread by thread: there Jacobians are checked along two directions, below in full."""
+    check_every_sample(name, **({"full_jacobian": 0, "directions": 2} if backend.name == "emulated" else {}))
 
 
 class Arena:

@@ -74,10 +74,8 @@ def by_watching(name: str, dtype: str = "float32") -> str | None:
     return None
 
 
-def conflicts(name: str, dtype: str) -> dict[str, float]:
-    """Turns of shared memory over the fewest possible, for each CUDA kernel that uses it."""
-    with checked(seed=0) as report:
-        results("emulated", name, dtype)
+def conflicts(report) -> dict[str, float]:
+    """Turns of shared memory over the fewest possible, for each CUDA kernel of a checked run that uses it."""
     return {
         kernel: counted.shared_waves / counted.shared_waves_ideal
         for kernel, counted in report.by_kernel().items()
@@ -85,11 +83,19 @@ def conflicts(name: str, dtype: str) -> dict[str, float]:
     }
 
 
+def over_budget(report, dtype: str) -> str | None:
+    for kernel, turns in conflicts(report).items():
+        if turns > BANK_BUDGET.get((kernel, dtype), 1.0):
+            return f"{kernel} in {dtype}: {turns:.3f} turns of shared memory for each needed"
+    return None
+
+
 def by_banks(name: str) -> str | None:
     for dtype in ("float32", "float64"):
-        for kernel, turns in conflicts(name, dtype).items():
-            if turns > BANK_BUDGET.get((kernel, dtype), 1.0):
-                return f"{kernel} in {dtype}: {turns:.3f} turns of shared memory for each needed"
+        with checked(seed=0) as report:
+            results("emulated", name, dtype)
+        if (found := over_budget(report, dtype)) is not None:
+            return found
     return None
 
 

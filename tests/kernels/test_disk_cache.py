@@ -52,13 +52,19 @@ def compiled_files(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("works-")]
 
 
-@pytest.mark.parametrize("tier", ["numba", pytest.param("emulated", marks=pytest.mark.slow)])
-def test_damaged_files_are_made_anew(call, tmp_path, tier):
+ANEW = [
+    ("numba", [flipped]),
+    *(pytest.param(tier, [empty, truncated, flipped], marks=pytest.mark.slow) for tier in CALLS),
+]
+
+
+@pytest.mark.parametrize(("tier", "damages"), ANEW)
+def test_damaged_files_are_made_anew(call, tmp_path, tier, damages):
     """Every file at once: an index, machine code, the emulator and its kernels. Said once, and not again afterwards."""
     if tier not in kernels.available():
         pytest.skip(str(kernels.reasons()[tier]))
     assert call(tier).stdout == "[0.0, 2.0]\n"
-    for damage in (empty, truncated, flipped):
+    for damage in damages:
         files = compiled_files(tmp_path)
         assert len(files) >= 2
         for path in files:

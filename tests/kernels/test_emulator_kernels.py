@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emulator_calls import FORWARD, calls
+from gpu_detectors import over_budget
 
 import kernels
 from kernels.cuda.source import kernels_in
@@ -34,10 +35,12 @@ def bits(name: str, dtype: str) -> list[tuple]:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", FORWARD)
 def test_clean_and_the_same_bits_in_any_order(name, dtype):
+    """And with no more bank conflicts than budgeted."""
     plain = bits(name, dtype)
     with checked(seed=3) as report:  # in an order of its own; raises at the first fault
         assert bits(name, dtype) == plain
     assert report.launches or name == "matmul"  # which is the vendor's
+    assert over_budget(report, dtype) is None
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from emulator_calls import FORWARD
-from gpu_detectors import by_banks, by_grid, by_reference, by_watching
+from gpu_detectors import by_grid, by_reference, by_watching
 from gpu_far import far_faults
 
 import kernels
@@ -27,11 +27,6 @@ def test_any_number_of_blocks_gives_the_same_bits(name):
 def test_one_block_that_does_everything_is_clean(name):
     """A warp or block then works on one row after another, in the same shared memory."""
     assert by_watching(name) is None
-
-
-@pytest.mark.parametrize("name", FORWARD)
-def test_bank_conflicts_stay_within_their_budget(name):
-    assert by_banks(name) is None
 
 
 def test_indices_beyond_32_bits():

@@ -36,7 +36,7 @@ def repeated(name: str, arguments: tuple, N: int) -> tuple:
     for position, argument in enumerate(spec.names):
         if argument in rows_of(name) and arguments[position] is not None:
             array = np.asarray(arguments[position])
-            changed[position] = np.broadcast_to(array[:1], (N, *array.shape[1:]))
+            changed[position] = np.repeat(array[:1], N, axis=0)  # a view would be read-only, and compiled for apart
     return tuple(changed)
 
 

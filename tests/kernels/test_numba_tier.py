@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -14,6 +15,7 @@ from numba import prange
 
 import kernels
 from kernels import Dropout, Mask
+from kernels.cpu.jit import ids64
 from kernels.samples import SAMPLES, quantised, samples
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +82,14 @@ def test_the_same_bits_every_time():
             arguments = (*arguments, True) if name == "linear_cross_entropy" else arguments
             first, second = (bits(getattr(fast, name)(*arguments)) for _ in range(2))
             assert first == second, f"{name}, {label}"
+
+
+def test_ids_that_cannot_be_written_to_are_copied():
+    """Numba would compile every kernel a second time for them. All others are taken as they are."""
+    ids = np.arange(3)
+    assert ids64(ids) is ids
+    ids.flags.writeable = False
+    assert ids64(ids).flags.writeable and (ids64(ids) == ids).all()
 
 
 MEMORY = """
@@ -171,23 +181,20 @@ def test_the_first_compile_is_announced_and_the_second_process_is_silent(tmp_pat
 
 def test_the_cache_follows_what_a_kernel_imports(tmp_path):
     """A helper inlined from another file: a change there must not leave old machine code in use."""
-    import shutil
-
     shutil.copytree(ROOT / "kernels", tmp_path / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
-    code = (
-        "import numpy as np, kernels; one = np.ones((1, 1)); "
-        "print(kernels.backend('numba').feed_forward(one, one, one[0], one, one[0], 'relu')[0].item())"
-    )
+    code = "import numpy as np, kernels; print(kernels.backend('numba').silu(np.ones(1)).item())"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "MINITRANSFORMER_QUIET": "1"}
     results = []
-    for source in ("return 0 if x <= 0 else x", "return 0 if x <= 0 else 1000.0"):
-        helper = tmp_path / "kernels/cpu/elementwise.py"
-        helper.write_text(helper.read_text().replace("return 0 if x <= 0 else x", source))
+    helper = tmp_path / "kernels/cpu/silu.py"  # the kernel itself is in elementwise.py
+    right, wrong = "return x * sigmoid_value(x)\n", "return 1000 + x * sigmoid_value(x)\n"
+    assert right in helper.read_text()
+    for source in (right, wrong):
+        helper.write_text(helper.read_text().replace(right, source))
         run = subprocess.run(
             [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
         )
         results.append(float(run.stdout))
-    assert results == [3.0, 1001.0]
+    assert results == pytest.approx([1 / (1 + np.exp(-1)), 1000 + 1 / (1 + np.exp(-1))], rel=1e-15)  # the same sums
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -199,7 +206,8 @@ def test_products_inside_kernels(rng, monkeypatch, dtype, library):
 
     found = blas.routine(dtype)
     if not library:
-        monkeypatch.setattr(blas, "routine", lambda dtype: (blas._loops(dtype).address, 64))
+        loops = blas._loops(dtype)  # compiled once, not at every call
+        monkeypatch.setattr(blas, "routine", lambda dtype: (loops.address, 64))
         assert blas.routine(dtype) != found
 
     @blas.blas_kernel

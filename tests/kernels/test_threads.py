@@ -83,8 +83,11 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess:
 
 
 @FORK
-@pytest.mark.parametrize("layer", ["omp", "workqueue"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("way", "layer"),
+    [*((way, "omp") for way in WAYS), ("Pool", "workqueue"),
+     *(pytest.param(way, "workqueue", marks=pytest.mark.slow) for way in WAYS if way != "Pool")],
+)  # fmt: skip
 def test_a_forked_child_computes_the_same_bits(way, layer):
     """After the parent has used kernels, whose threads the child does not have."""
     result = run(WORK.format(code=WAYS[way], backend="numba"), NUMBA_THREADING_LAYER=layer)
@@ -92,7 +95,11 @@ def test_a_forked_child_computes_the_same_bits(way, layer):
 
 
 @FORK
-@pytest.mark.parametrize(("way", "name"), [*((way, "numba") for way in ("os.fork", *WAYS)), ("Pool", "numpy")])
+@pytest.mark.parametrize(
+    ("way", "name"),
+    [("os.fork", "numba"), ("Pool", "numba"), ("Pool", "numpy"),
+     *(pytest.param(way, "numba", marks=pytest.mark.slow) for way in WAYS if way != "Pool")],
+)  # fmt: skip
 def test_a_fork_waits_for_kernels_of_other_threads(way, name):
     """A child that is forked in the midst of one inherits locks that nobody there will ever open."""
     code = textwrap.indent(WAYS.get(way, FORK_ITSELF), "    ").strip()

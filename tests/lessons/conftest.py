@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+NO_FIGURES = str(Path(__file__).parent / "no_figures")  # as PYTHONPATH: half the time of a lesson that draws nothing
 
 
 def pytest_collection_modifyitems(config, items):

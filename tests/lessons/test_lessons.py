@@ -40,8 +40,9 @@ CLAIMS = [
     "slices-weighted", "one-order", "ring-or-tree", "tokens-a-rank",
     "half-a-step", "bits-counted", "blocks-contain", "bits-enough", "step-memory", "recompute-same",
 ]  # fmt: skip
-# One control each is run by hand, for its exit code; make test does it with the quickest lesson.
-BROKEN_FOR_REAL = [SCRIPTS[2], *(pytest.param(script, marks=pytest.mark.slow) for script in SCRIPTS[:5])]
+# One control each is run by hand, for its exit code, which the harness decides (test_trial.py): that of the quickest
+# lesson, and in the slow tests those of the first two, whose engines are broken in other ways.
+BROKEN_FOR_REAL = [SCRIPTS[2], *(pytest.param(script, marks=pytest.mark.slow) for script in SCRIPTS[:2])]
 
 
 @cache

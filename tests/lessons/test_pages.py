@@ -174,13 +174,14 @@ def test_every_question_of_the_lessons_has_its_answer():
 
 def test_a_book_without_solutions_has_no_answers():
     pages = {
-        "index.md": "teaching\nanswers\nranks\n",
+        "index.md": "[a\ncourse](teaching.md#class-2)\nteaching\nanswers\nranks\n",
         "answers.md": "1. 42",
-        "teaching.md": "[Answers](answers.md) are",
+        "teaching.md": "Usual answer: 41. In fact: [42](answers.md)",
+        "ranks.md": "[Answers](answers.md) are",
     }
     assert answer_pages.without(pages) == {
-        "index.md": "teaching\nranks\n",
-        "teaching.md": "Answers (`docs/answers.md`) are",
+        "index.md": "a\ncourse (`docs/teaching.md`)\nranks\n",
+        "ranks.md": "Answers (`docs/answers.md`) are",
     }
 
 

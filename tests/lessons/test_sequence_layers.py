@@ -14,6 +14,7 @@ def leaf(rng, *shape):
 CELLS = {"rnn": (rnn_cell, 1), "gru": (gru_cell, 3), "lstm": (lstm_cell, 4)}
 
 
+@pytest.mark.slow_on("emulated")
 @pytest.mark.parametrize("name", CELLS)
 def test_recurrent_cells_have_right_gradients(backend, rng, name):
     cell, gates = CELLS[name]

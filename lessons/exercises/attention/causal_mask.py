@@ -20,16 +20,10 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "attention", "03", 1, 15
 RESULTS = ("weights",)
-
-HINTS = (
-    "Which entries (t, s) may be seen? Compare two index arrays: np.arange(T)[:, None] and np.arange(S)[None, :].",
-    "s ≤ t + (S - T) is allowed. np.where(allowed, scores, -np.inf) before the softmax.",
-    "Then an ordinary softmax along each row, with the largest score of the row subtracted first.",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -59,68 +53,6 @@ def causal_weights(scores):
     return weights
 """
 
-WRONG = {
-    "mask after the softmax": edit(
-        "np.where(allowed, scores, -np.inf)",
-        "scores",
-        "return e / e.sum(axis=-1, keepdims=True)",
-        "return e / e.sum(axis=-1, keepdims=True) * allowed",
-        tell="The mask comes after the softmax: the rows no longer sum to 1. Mask the scores, before it.",
-    ),
-    "off by one: sees the next word": edit(
-        "<= position", "<= position + 1", tell="Every word sees the one after it: the answer is given away. Off by one."
-    ),
-    "does not see itself": edit("<= position", "< position", says="NaN"),
-    "transposed": edit(
-        "np.arange(S)[None, :] <= position",
-        "np.arange(S)[None, :] >= position",
-        tell="The mask is the wrong way round: words see the later ones only.",
-    ),
-    "zero for masked": edit(
-        "-np.inf)", "0.0)", tell="Masked scores are set to 0: exp(0) = 1 is not nothing. It must be minus infinity."
-    ),
-    "no mask": edit(
-        "np.where(allowed, scores, -np.inf)", "scores", tell="Nothing is masked: every word sees all words."
-    ),
-    "cache forgotten": edit(
-        "np.arange(T)[:, None] + S - T",
-        "np.arange(T)[:, None]",
-        tell="The queries are taken for the first T words; they are the last T of the S words.",
-    ),
-    "a large number": edit(
-        "-np.inf)", "-20.0)", tell="-20 is not minus infinity: the masked words keep a small weight."
-    ),
-    "not normalized": edit("return e / e.sum(axis=-1, keepdims=True)", "return e", says="sum"),
-    "wrong axis": edit(
-        "e.sum(axis=-1, keepdims=True)",
-        "e.sum(axis=0, keepdims=True)",
-        tell="The weights are normalized over the queries; each row must sum to 1.",
-    ),
-    "overflow": edit("masked - masked.max(axis=-1, keepdims=True)", "masked", says="overflows"),
-    "uniform over what is seen": code(
-        """
-import numpy as np
-
-
-def causal_weights(scores):
-    T, S = scores.shape
-    allowed = np.tril(np.ones((T, S)), S - T)
-    return allowed / allowed.sum(axis=-1, keepdims=True)
-""",
-        tell="The weights do not depend on the scores: all visible words count the same.",
-    ),
-    "the engine's own": code(
-        """
-from kernels import Mask, backend
-
-
-def causal_weights(scores):
-    return backend("numpy").softmax(scores)
-""",
-        says="not to call",
-    ),
-}
-
 
 def expected(scores):
     """Through the engine's attention: queries and keys whose products are the scores, and the identity for values."""
@@ -132,12 +64,6 @@ def expected(scores):
 def cases():
     yield Case("the example", (np.array([[0.0, 9.0], [0.0, 0.0]]),))
     rng = np.random.default_rng(0)
-    for label, T, S in (
-        ("one word", 1, 1),
-        ("three words", 3, 3),
-        ("one query, three keys", 1, 3),
-        ("two queries, five keys", 2, 5),
-        ("larger", 9, 9),
-    ):
-        yield Case(label, (rng.normal(size=(T, S)),))
+    for T, S in ((1, 1), (3, 3), (1, 3), (2, 5), (9, 9)):
+        yield Case(f"T = {T}, S = {S}", (rng.normal(size=(T, S)),))
     yield Case("scores around 1000", (rng.normal(size=(3, 4)) + 1000,))

@@ -18,16 +18,10 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "attention", "02", 2, 15
 RESULTS = ("out",)
-
-HINTS = (
-    "Which of the three products use x, and which use source? Say aloud who asks and who answers.",
-    "A weight (D, C) multiplies rows from the right as its transpose: x @ wq.T is (T, D).",
-    "With q, k and v at hand it is the attention that you know: scores (T, S), softmax along each row, times v.",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -56,77 +50,6 @@ def cross_attention(x, source, wq, wk, wv):
         out[t] = wv @ ((w @ source) / np.sum(w))  # first the mean of the words, then the matrix
     return out
 """
-
-WRONG = {
-    "self-attention of the target": edit(
-        "source @ wk.T",
-        "x @ wk.T",
-        "source @ wv.T",
-        "x @ wv.T",
-        tell="Keys and values come from the target: that is self-attention. They come from the source.",
-    ),
-    "self-attention of the source": edit("x @ wq.T", "source @ wq.T", says="expected"),
-    "roles exchanged": edit(
-        "x @ wq.T",
-        "source @ wq.T",
-        "source @ wk.T",
-        "x @ wk.T",
-        "source @ wv.T",
-        "x @ wv.T",
-        tell="Source and target have exchanged their roles: the target asks.",
-    ),
-    "values from the target": edit("source @ wv.T", "x @ wv.T", says="mismatch"),
-    "no scale": edit(" / np.sqrt(len(wq))", "", tell="The scores are not divided by √D."),
-    "scale by C": edit(
-        "np.sqrt(len(wq))",
-        "np.sqrt(x.shape[-1])",
-        tell="The scale uses the width C of the words; D is the width of queries and keys.",
-    ),
-    "keys for values": edit(
-        "keepdims=True) @ v",
-        "keepdims=True) @ k",
-        tell="The mean of the keys is returned; the values are what is averaged.",
-    ),
-    "wk for wq": edit(
-        "x @ wq.T", "x @ wk.T", tell="The queries are made with wk; they have a matrix of their own, wq."
-    ),
-    "causal mask": edit(
-        "    e = np.exp",
-        "    scores = np.where(np.tri(len(x), len(source)) > 0, scores, -np.inf)\n    e = np.exp",
-        tell="A causal mask is there: the target may read the whole source sentence.",
-    ),
-    "wrong axis": edit(
-        "e.sum(axis=-1, keepdims=True)",
-        "e.sum(axis=0, keepdims=True)",
-        tell="The weights are normalized over the queries; each row must sum to 1.",
-    ),
-    "no softmax": edit(
-        "return e / e.sum(axis=-1, keepdims=True) @ v",
-        "return scores @ v",
-        tell="The scores themselves weigh the values: the softmax is missing.",
-    ),
-    "the mean of the source": code(
-        """
-import numpy as np
-
-
-def cross_attention(x, source, wq, wk, wv):
-    return np.repeat(source.mean(axis=0, keepdims=True) @ wv.T, len(x), axis=0)
-""",
-        tell="All words of the source count the same: the queries are not used.",
-    ),
-    "the engine's own": code(
-        """
-import autograd.functional as F
-from autograd import Tensor
-
-
-def cross_attention(x, source, wq, wk, wv):
-    return F.attention(*(Tensor(one[None, None]) for one in (x @ wq.T, source @ wk.T, source @ wv.T))).numpy()[0, 0]
-""",
-        says="not to call",
-    ),
-}
 
 
 def expected(x, source, wq, wk, wv):

@@ -14,16 +14,10 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "attention", "03", 2, 15
 RESULTS = ("weights",)
-
-HINTS = (
-    "Compare np.arange(S) with lengths. Which shapes must they have so that the result fits (B, T, S)?",
-    "np.arange(S)[None, None, :] < lengths[:, None, None] is true for words. The others get -np.inf before the softmax.",
-    "In a row that is all -inf, subtract 0 instead of the largest score, and divide by 1 instead of by the sum 0.",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -55,61 +49,6 @@ def padded_weights(scores, lengths):
             weights[b, t, :n] = e / np.sum(e)
     return weights
 """
-
-WRONG = {
-    "mask after the softmax": edit(
-        "np.where(real, scores, -np.inf)",
-        "scores + 0.0",
-        "return e / np.where(total == 0, 1.0, total)",
-        "return e / total * real",
-        tell="The mask comes after the softmax: the rows no longer sum to 1. Mask the scores, before it.",
-    ),
-    "one filler too many": edit(
-        "< lengths", "<= lengths", tell="One filler is looked at: s ≤ length instead of s < length."
-    ),
-    "one word too few": edit(
-        "< lengths[:, None, None]",
-        "< lengths[:, None, None] - 1",
-        tell="The last word of each sentence is not looked at: off by one.",
-    ),
-    "queries masked": edit(
-        "np.arange(scores.shape[-1])[None, None, :]",
-        "np.arange(scores.shape[1])[None, :, None]",
-        tell="The queries are masked; it is the keys (the last axis) that do not exist.",
-    ),
-    "lengths of the first sentence": edit(
-        "lengths[:, None, None]", "lengths[:1, None, None]", tell="All sentences get the length of the first one."
-    ),
-    "longest sentence": edit(
-        "lengths[:, None, None]",
-        "lengths.max()",
-        tell="Only what is filler for the longest sentence is masked; every sentence has its own length.",
-    ),
-    "zero for masked": edit(
-        "-np.inf)", "0.0)", tell="Masked scores are set to 0: exp(0) = 1 is not nothing. It must be minus infinity."
-    ),
-    "inverted": edit("< lengths", ">= lengths", tell="The mask is inverted: only the filler is looked at."),
-    "empty sentence: NaN": edit("np.where(np.isfinite(top), top, 0.0)", "top", says="NaN"),
-    "empty sentence: division": edit("np.where(total == 0, 1.0, total)", "total", says="NaN"),
-    "no mask": edit(
-        "np.where(real, scores, -np.inf)", "scores + 0.0", tell="Nothing is masked: the filler is looked at."
-    ),
-    "uniform": edit(
-        "np.exp(masked - top)",
-        "real * np.ones(scores.shape)",
-        tell="The weights do not depend on the scores: all words count the same.",
-    ),
-    "the engine's own": code(
-        """
-import kernels
-
-
-def padded_weights(scores, lengths):
-    return kernels.backend("numpy").softmax(scores)
-""",
-        says="not to call",
-    ),
-}
 
 
 def expected(scores, lengths):

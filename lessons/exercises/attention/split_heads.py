@@ -16,7 +16,7 @@ Example: x = [[[1, 2, 3, 4], [5, 6, 7, 8]]] with two heads becomes [[[[1, 2], [5
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "attention", "06", 1, 10
 FUNCTION = "split_heads"
@@ -34,12 +34,6 @@ def join_heads(x):
     """x (B, H, T, D)  →  (B, T, C)"""
     raise NotImplementedError("your turn")
 '''
-
-HINTS = (
-    "Cut the last axis in two: (B, T, C) → (B, T, H, D). In memory nothing moves.",
-    "Then exchange the axes of words and heads: transpose(0, 2, 1, 3) or swapaxes(1, 2).",
-    "join does the same backwards: first exchange the axes, then reshape to (B, T, H·D).",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -70,55 +64,6 @@ def split_heads(x, n_heads):
 def join_heads(x):
     return np.concatenate([x[:, h] for h in range(x.shape[1])], axis=-1)
 """
-
-WRONG = {
-    "reshape alone": edit(
-        "cut.transpose(0, 2, 1, 3)",
-        "x.reshape(B, n_heads, T, C // n_heads)",
-        tell="A reshape to (B, H, T, D) mixes words and heads: cut the width first, then exchange two axes.",
-    ),
-    "join: reshape alone": edit(
-        "x.swapaxes(1, 2).reshape(B, T, H * D)",
-        "x.reshape(B, T, H * D)",
-        tell="In join_heads the axes of words and heads must be exchanged before the reshape.",
-    ),
-    "no exchange": edit(
-        "cut.transpose(0, 2, 1, 3)", "cut", tell="The width is cut, but the axes of words and heads are not exchanged."
-    ),
-    "interleaved heads": edit(
-        "cut = x.reshape(B, T, n_heads, C // n_heads)",
-        "cut = x.reshape(B, T, C // n_heads, n_heads).swapaxes(2, 3)",
-        tell="Head h takes every H-th column; it owns D columns side by side.",
-    ),
-    "heads last": edit(
-        "transpose(0, 2, 1, 3)",
-        "transpose(0, 1, 3, 2)",
-        tell="The last two axes are exchanged; it is the axes of words and heads.",
-    ),
-    "reversed axes": edit("transpose(0, 2, 1, 3)", "transpose(2, 0, 1, 3)", says="shape"),
-    "D and H mixed up": edit("n_heads, C // n_heads)", "C // n_heads, n_heads)", says="shape"),
-    "join: heads outside": edit(
-        "x.swapaxes(1, 2).reshape(B, T, H * D)",
-        "x.transpose(0, 2, 3, 1).reshape(B, T, H * D)",
-        tell="join_heads interleaves the heads; the D numbers of a head belong side by side.",
-    ),
-    "join: another shape": edit("reshape(B, T, H * D)", "reshape(B, T * H, D)", says="shape"),
-    "words reversed": edit(
-        "return cut.transpose(0, 2, 1, 3)", "return cut.transpose(0, 2, 1, 3)[:, :, ::-1]", says="reversed"
-    ),
-    "two heads only": edit("    B, T, C = x.shape\n", "    B, T, C = x.shape\n    n_heads = 2\n", says="shape"),
-    "join missing": code(
-        """
-import numpy as np
-
-
-def split_heads(x, n_heads):
-    B, T, C = x.shape
-    return x.reshape(B, T, n_heads, C // n_heads).transpose(0, 2, 1, 3)
-""",
-        says="join_heads",
-    ),
-}
 
 
 def expected(x, n_heads):

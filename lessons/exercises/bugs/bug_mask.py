@@ -14,7 +14,7 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.exercises.exercise import Case, bug, edit
+from lessons.exercises.exercise import Case, bug
 
 TRACK, LESSON, LEVEL, MINUTES = "bugs", "03", 1, 10
 FUNCTION = "masked_attention"
@@ -37,47 +37,9 @@ def masked_attention(q, k, v, lengths):
     return e / e.sum(axis=-1, keepdims=True) @ v
 '''
 
-HINTS = (
-    "A loss near zero on text, nonsense on its own: what does the model have during training that it lacks when writing?",
-    "Print the mask for three words. How many entries of the first row are True?",
-    "The third argument of np.tri moves the diagonal: 0 is the main one.",
-)
-
 MENDED = "    causal = np.tri(T, T, dtype=bool)"
 SOLUTION = bug(STUB, LINE, MENDED, "the diagonal itself: a word sees itself, not the next one")
 ANOTHER = SOLUTION.replace(MENDED, "    causal = np.arange(T)[:, None] >= np.arange(T)[None, :]")
-
-WRONG = {
-    "not mended": edit("np.tri(T, T, dtype=bool)", "np.tri(T, T, 1, dtype=bool)", says="two words"),
-    "another line named": edit(
-        f"the_line = {LINE.strip()!r}",
-        'the_line = "scores = np.where(causal[None] & real, scores, -np.inf)"',
-        says="That is not it",
-    ),
-    "no line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = ""', says="That is not it"),
-    "does not see itself": edit("np.tri(T, T, dtype=bool)", "np.tri(T, T, -1, dtype=bool)", says="NaN"),
-    "transposed": edit(
-        "np.tri(T, T, dtype=bool)", "np.tri(T, T, dtype=bool).T", tell="Now words see the later ones only."
-    ),
-    "no causal mask": edit("causal[None] & real", "real", tell="Now every word sees all words."),
-    "no padding mask": edit("causal[None] & real", "causal[None]", says="expected"),
-    "one or the other": edit(
-        "causal[None] & real",
-        "causal[None] | real",
-        tell="A word must be both: not later, and not filler. `|` lets either do.",
-    ),
-    "zero for masked": edit("-np.inf)", "0.0)", tell="Masked scores are 0 now: exp(0) = 1 is not nothing."),
-    "mask after the softmax": edit(
-        "    scores = np.where(causal[None] & real, scores, -np.inf)\n",
-        "",
-        "return e / e.sum(axis=-1, keepdims=True) @ v",
-        "return e / e.sum(axis=-1, keepdims=True) * (causal[None] & real) @ v",
-        tell="The mask comes after the softmax now: the rows no longer sum to 1.",
-    ),
-    "one word less": edit(
-        "< lengths[", "< lengths[", "np.tri(T, T, dtype=bool)", "np.tri(T, T, 2, dtype=bool)", says="expected"
-    ),
-}
 
 
 def expected(q, k, v, lengths):

@@ -14,7 +14,7 @@ with each other.
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, bug, edit
+from lessons.exercises.exercise import Case, bug
 from minitransformer.optim import Adam
 
 TRACK, LESSON, LEVEL, MINUTES = "bugs", "13", 2, 15
@@ -45,50 +45,11 @@ def train(weights, gradients, lr):
     return weights
 '''
 
-HINTS = (
-    "What could two weights share that each should have for itself?",
-    "Two lists are made in two different ways. Try [[]] * 2 in Python, append to the first, and look at the second.",
-    "A list times a number repeats the *same* array: m[0] is m[1]. Make a new array for each weight.",
-)
-
 MENDED = "    m = [np.zeros(w.shape) for w in weights]"
 SOLUTION = bug(STUB, LINE, MENDED, "an array for each: a list times n holds the same one n times")
 ANOTHER = SOLUTION.replace(MENDED, "    m = [np.zeros(weights[0].shape)] * len(weights)").replace(
     "            m[i] *= b1\n            m[i] += (1 - b1) * g\n", "            m[i] = b1 * m[i] + (1 - b1) * g\n"
 )
-
-WRONG = {
-    "not mended": edit(MENDED, LINE, says="two arrays"),
-    "another line named": edit(
-        f"the_line = {LINE.strip()!r}", 'the_line = "v = [np.zeros(w.shape) for w in weights]"', says="That is not it"
-    ),
-    "no line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = ""', says="That is not it"),
-    "no correction of m": edit(
-        "m[i] / (1 - b1**step)", "m[i]", tell="The correction of m by 1 - b1ᵗ was right; now it is missing."
-    ),
-    "no correction of v": edit(
-        "v[i] / (1 - b2**step)", "v[i]", tell="The correction of v by 1 - b2ᵗ was right; now it is missing."
-    ),
-    "steps from 0": edit("b1**step", "b1**(step - 1)", says="expected"),
-    "both shared": edit(
-        "v = [np.zeros(w.shape) for w in weights]", "v = [np.zeros(weights[0].shape)] * len(weights)", says="expected"
-    ),
-    "plain descent": edit("lr * direction", "lr * g", tell="Now it is plain gradient descent: m and v are not used."),
-    "momentum only": edit(
-        "direction = (m[i] / (1 - b1**step)) / (np.sqrt(v[i] / (1 - b2**step)) + eps)",
-        "direction = m[i] / (1 - b1**step)",
-        tell="The division by √v was right; now it is missing.",
-    ),
-    "set back at every step": edit(
-        "        for i in range(len(weights)):\n",
-        "        m = [np.zeros(w.shape) for w in weights]\n        for i in range(len(weights)):\n",
-        says="expected",
-    ),
-    "sign": edit("weights[i] - lr", "weights[i] + lr", tell="The step goes uphill: it must be subtracted."),
-    "first weight only": edit(
-        "for i in range(len(weights)):", "for i in range(1):", tell="Only the first array is trained."
-    ),
-}
 
 
 def expected(weights, gradients, lr):

@@ -13,7 +13,7 @@ Example: for start = 0 the result is right already.
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, bug, edit
+from lessons.exercises.exercise import Case, bug
 from minitransformer import positional_encoding
 
 TRACK, LESSON, LEVEL, MINUTES = "bugs", "04", 1, 10
@@ -39,51 +39,9 @@ def embed(ids, embedding, start):
     return embedding[ids] * np.sqrt(C) + waves(positions, C)
 '''
 
-HINTS = (
-    "Call embed twice: once with three words, once with the third word alone and start=2. What differs?",
-    "Look for the argument that is never used.",
-    "Positions begin at start, not at 0.",
-)
-
 MENDED = "    positions = np.arange(start, start + len(ids))"
 SOLUTION = bug(STUB, LINE, MENDED, "these words come after `start` others")
 ANOTHER = SOLUTION.replace(MENDED, "    positions = np.array([start + t for t in range(len(ids))])")
-
-WRONG = {
-    "not mended": edit("np.arange(start, start + len(ids))", "np.arange(len(ids))", says="third word alone"),
-    "another line named": edit(
-        f"the_line = {LINE.strip()!r}", 'the_line = "C = embedding.shape[1]"', says="That is not it"
-    ),
-    "no line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = ""', says="That is not it"),
-    "off by one": edit(
-        "np.arange(start, start + len(ids))",
-        "np.arange(start + 1, start + 1 + len(ids))",
-        tell="Positions begin at start + 1 now: off by one, also for whole texts.",
-    ),
-    "all at start": edit(
-        "np.arange(start, start + len(ids))",
-        "np.full(len(ids), start)",
-        tell="All words get the position start; the second of them stands one place later.",
-    ),
-    "empty range": edit("np.arange(start, start + len(ids))", "np.arange(start, len(ids))", says="shape"),
-    "start added to the vectors": edit(
-        "np.arange(start, start + len(ids))",
-        "np.arange(len(ids))",
-        "waves(positions, C)",
-        "waves(positions, C) + start",
-        tell="start is added to the vectors; it belongs to the positions.",
-    ),
-    "start multiplied": edit(
-        "np.arange(start, start + len(ids))", "np.arange(len(ids)) * max(start, 1)", says="expected"
-    ),
-    "ids as positions": edit(
-        "np.arange(start, start + len(ids))", "np.asarray(ids)", tell="The words' ids are used as positions."
-    ),
-    "no scale": edit(" * np.sqrt(C)", "", tell="The factor √C was right; now it is missing."),
-    "only the last": edit(
-        "np.arange(start, start + len(ids))", "np.arange(start, start + len(ids))[-1:]", says="expected"
-    ),
-}
 
 
 def expected(ids, embedding, start):

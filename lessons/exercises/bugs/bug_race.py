@@ -16,7 +16,7 @@ Example: with a single row there is only one iteration, and all is well.
 import numpy as np
 
 from kernels import backend
-from lessons.exercises.exercise import Case, bug, edit
+from lessons.exercises.exercise import Case, bug
 
 TRACK, LESSON, LEVEL, MINUTES = "bugs", "10", 2, 10
 KIND = "numba"
@@ -49,12 +49,6 @@ def softmax_rows(x):
     return out
 '''
 
-HINTS = (
-    "The judge runs it as plain Python first and names two iterations that use the same element. Which array is it?",
-    "Which names does every iteration have for itself, and which are shared by all of them?",
-    "An array made inside the loop belongs to one iteration. Move the line that makes scratch.",
-)
-
 SOLUTION = (
     bug(STUB, LINE, "", "")
     .replace("\n    # \n\n", "\n")
@@ -66,53 +60,6 @@ SOLUTION = (
 ANOTHER = SOLUTION.replace("        scratch = np.empty(C)  # made inside: every iteration has its own\n", "").replace(
     "scratch[c]", "out[n, c]"
 )
-
-WRONG = {
-    "not mended": edit(
-        "        scratch = np.empty(C)  # made inside: every iteration has its own\n",
-        "",
-        "    out = np.empty((N, C))\n",
-        "    out = np.empty((N, C))\n    scratch = np.empty(C)\n",
-        says="same element",
-    ),
-    "another line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = "total = 0.0"', says="That is not it"),
-    "no line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = ""', says="That is not it"),
-    "total shared": edit(
-        "        total = 0.0\n",
-        "        scratch2 = out[0]\n        total = 0.0\n        scratch2[0] = 0.0\n",
-        says="same element",
-    ),
-    "two scratch rows": edit(
-        "        scratch = np.empty(C)  # made inside: every iteration has its own\n",
-        "        scratch = both[n % 2]\n",
-        "    out = np.empty((N, C))\n",
-        "    out = np.empty((N, C))\n    both = np.empty((2, C))\n",
-        says="same element",
-    ),
-    "last column lost": edit(
-        "        for c in range(C):\n            out[n, c]",
-        "        for c in range(C - 1):\n            out[n, c]",
-        says="expected",
-    ),
-    "not divided": edit(
-        "scratch[c] / total", "scratch[c]", tell="The division by the total was right; now it is missing."
-    ),
-    "largest of the first row": edit(
-        "            top = max(top, x[n, c])",
-        "            top = max(top, x[0, c])",
-        "        top = x[n, 0]",
-        "        top = x[0, 0]",
-        says="overflows",
-    ),
-    "no largest": edit("np.exp(x[n, c] - top)", "np.exp(x[n, c])", says="overflows"),
-    "total never reset": edit(
-        "        total = 0.0\n",
-        "",
-        "    out = np.empty((N, C))\n",
-        "    out = np.empty((N, C))\n    total = 0.0\n",
-        tell="The total is not set back to 0 for each row.",
-    ),
-}
 
 
 def expected(x):

@@ -17,7 +17,7 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.exercises.exercise import Case, bug, edit
+from lessons.exercises.exercise import Case, bug
 
 TRACK, LESSON, LEVEL, MINUTES = "bugs", "01", 1, 10
 FUNCTION = "layer"
@@ -47,47 +47,11 @@ def layer(x, w1, w2):
     return x + np.maximum(norm(h) @ w1.T, 0) @ w2.T
 '''
 
-HINTS = (
-    "Set the feed-forward weights to zero in your head. What does the function return, and what should it?",
-    "Follow h: where is it used, and where is it not?",
-    "The last line adds its branch to what came before it. Is that x, or h?",
-)
-
 MENDED = "    return h + np.maximum(norm(h) @ w1.T, 0) @ w2.T"
 SOLUTION = bug(STUB, LINE, MENDED, "h, not x: what attention has read stays in the stream")
 ANOTHER = SOLUTION.replace(
     MENDED, "    hidden = norm(h) @ w1.T\n    return x + (hidden * (hidden > 0)) @ w2.T + attention(norm(x))"
 )
-
-WRONG = {
-    "not mended": edit("return h + np", "return x + np", says="without feed-forward"),
-    "another line named": edit(
-        f"the_line = {LINE.strip()!r}", 'the_line = "h = x + attention(norm(x))"', says="That is not it"
-    ),
-    "no line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = ""', says="That is not it"),
-    "no residual": edit("return h + np", "return np", tell="Now nothing is added: the branch stands alone."),
-    "x added twice": edit("return h + np", "return x + h + np", tell="x is added twice: h has it already."),
-    "norm of x": edit("h + np.maximum(norm(h) @", "h + np.maximum(norm(x) @", says="expected"),
-    "no norm": edit(
-        "h + np.maximum(norm(h) @",
-        "h + np.maximum(h @",
-        tell="The norm before the feed-forward branch was right; now it is missing.",
-    ),
-    "first residual gone": edit(
-        "h = x + attention(norm(x))",
-        "h = attention(norm(x))",
-        tell="The first residual connection is gone: h must keep x.",
-    ),
-    "norm after": edit(
-        "return h + np.maximum(norm(h) @ w1.T, 0) @ w2.T",
-        "return norm(h + np.maximum(h @ w1.T, 0) @ w2.T)",
-        tell="The norm comes after the sum now; in this layer it comes before the branch.",
-    ),
-    "attention twice": edit("return h + np", "return h + attention(norm(x)) + np", tell="Attention is added twice."),
-    "mean of both": edit(
-        "return h + np", "return (x + h) / 2 + np", tell="Half of x and half of h: what attention has read counts half."
-    ),
-}
 
 
 def expected(x, w1, w2):

@@ -15,7 +15,7 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.exercises.exercise import Case, bug, edit
+from lessons.exercises.exercise import Case, bug
 
 TRACK, LESSON, LEVEL, MINUTES = "bugs", "02", 1, 10
 FUNCTION = "heads_attention"
@@ -46,40 +46,9 @@ def heads_attention(x, wq, wk, wv, n_heads):
     return out.swapaxes(0, 1).reshape(T, C)
 '''
 
-HINTS = (
-    "With one head everything is right. Which of the names in the function change when there are more heads?",
-    "Uniform weights mean small scores. What makes them small?",
-    "Compare the division with the formula: D and C are the same only if there is one head.",
-)
-
 MENDED = "    scores = q @ k.swapaxes(-1, -2) / np.sqrt(D)"
 SOLUTION = bug(STUB, LINE, MENDED, "the width of one head: C is the width of all of them")
 ANOTHER = SOLUTION.replace(MENDED, "    scores = np.einsum('htd,hsd->hts', q, k) * D**-0.5")
-
-WRONG = {
-    "not mended": edit("np.sqrt(D)", "np.sqrt(C)", says="two heads"),
-    "another line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = "D = C // n_heads"', says="That is not it"),
-    "no line named": edit(f"the_line = {LINE.strip()!r}", 'the_line = ""', says="That is not it"),
-    "the mended line named": edit(
-        f"the_line = {LINE.strip()!r}", f"the_line = {MENDED.strip()!r}", says="That is not it"
-    ),
-    "divided by D": edit("np.sqrt(D)", "D", tell="The scores are divided by D; it is √D."),
-    "no division": edit(" / np.sqrt(D)", "", tell="The scores are not divided at all; they should be, by √D."),
-    "number of heads": edit(
-        "np.sqrt(D)", "np.sqrt(n_heads)", tell="The scores are divided by the root of the number of heads."
-    ),
-    "multiplied": edit("/ np.sqrt(D)", "* np.sqrt(D)", tell="The scores are multiplied by √D; they are divided by it."),
-    "heads taken apart wrongly": edit(
-        "y.reshape(T, n_heads, D).swapaxes(0, 1)",
-        "y.reshape(n_heads, T, D)",
-        tell="split was right; now it mixes words and heads.",
-    ),
-    "one head only": edit(
-        "    D = C // n_heads",
-        "    n_heads = 1\n    D = C // n_heads",
-        tell="Now there is one head, whatever is asked for.",
-    ),
-}
 
 
 def expected(x, wq, wk, wv, n_heads):

@@ -14,16 +14,10 @@ Example: T = S = 6, C = 4, H = 1 (lesson 5's first layer): four matrices cost 4 
 2 · 288 = 576; together 1,344.
 """
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "counting", "05", 1, 10
 RESULTS = ("operations",)
-
-HINTS = (
-    "A product of an n × k by a k × m matrix has n · m entries, each of 2 k operations: 2 n k m.",
-    "Two of the four C × C matrices meet T vectors, the other two S vectors.",
-    "Each head has T · S scores of 2 D operations. How many heads are there, and what is H · D?",
-)
 
 SOLUTION = '''
 def count_operations(T, S, C, H):
@@ -46,77 +40,6 @@ def count_operations(T, S, C, H):
         total += product(T, D, S) + product(T, S, D)
     return total
 """
-
-WRONG = {
-    "multiplications only": edit(
-        "return matrices + scores + averages",
-        "return (matrices + scores + averages) // 2",
-        tell="Only multiplications are counted; each comes with an addition.",
-    ),
-    "no output matrix": edit(
-        "2 * T * C * C * 2 +",
-        "2 * T * C * C +",
-        tell="One matrix that meets the T vectors is missing: queries and output are two.",
-    ),
-    "values forgotten": edit(
-        "2 * S * C * C * 2 ",
-        "2 * S * C * C ",
-        tell="One matrix that meets the S vectors is missing: keys and values are two.",
-    ),
-    "all four meet T": edit(
-        "2 * S * C * C * 2",
-        "2 * T * C * C * 2",
-        tell="Keys and values are made from the S words that are looked at, not from the T that look.",
-    ),
-    "averages forgotten": edit("scores + averages", "scores", tell="The weighted averages of the values are missing."),
-    "scores forgotten": edit("    averages = 2 * T * S * C\n", "    averages = 0\n", says="averages"),
-    "times the heads": edit(
-        "scores + averages",
-        "H * (scores + averages)",
-        tell="The heads are counted H times at full width; each has C / H.",
-    ),
-    "one head only": edit(
-        "scores + averages",
-        "(scores + averages) // H",
-        tell="Scores and averages of one head only are counted; there are H heads.",
-    ),
-    "square of T": edit("scores = 2 * T * S * C", "scores = 2 * T * T * C", says="expected"),
-    "the famous term only": edit(
-        "return matrices + scores",
-        "return scores",
-        tell="The four matrices are missing: the larger part for short texts.",
-    ),
-    "matrices only": edit(
-        "return matrices + scores + averages",
-        "return matrices",
-        tell="Scores and averages, T · S · C each, are missing.",
-    ),
-    "self-attention's formula": code(
-        """
-def count_operations(T, S, C, H):
-    return 8 * T * C * C + 4 * T * T * C
-""",
-        tell="Right where S = T. Which of the products have S rows or S columns?",
-    ),
-    "softmax too": edit("scores + averages", "scores + averages + 5 * T * S", says="expected"),
-    "the example": code(
-        """
-def count_operations(T, S, C, H):
-    return 1344
-""",
-        says="does not depend",
-    ),
-    "the engine's own": code(
-        """
-from autograd import tape
-
-
-def count_operations(T, S, C, H):
-    return tape.cost(None)
-""",
-        says="not to call",
-    ),
-}
 
 
 def expected(T, S, C, H):

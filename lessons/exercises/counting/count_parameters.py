@@ -13,17 +13,11 @@ embedding's table as its matrix, and has only the bias of its own.
 Example: V = 5, C = 2, L = 1, F = 2, H = 1: 10 in the embedding, 24 + 12 + 8 in the layer, 15 in the head: 69. Tied: 59.
 """
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 from minitransformer import LanguageModel
 
 TRACK, LESSON, LEVEL, MINUTES = "counting", "07", 1, 10
 RESULTS = ("weights",)
-
-HINTS = (
-    "Write a small function for the weights of a linear layer from m to n numbers, and call it seven times.",
-    "One size does not appear in the result at all (lesson 6 shows why).",
-    "A layer has 4 (C C + C) + (F C + F) + (C F + C) + 4 C weights. What is left is the embedding and the head.",
-)
 
 SOLUTION = '''
 def count_parameters(V, C, L, F, H, tied):
@@ -53,62 +47,6 @@ def count_parameters(V, C, L, F, H, tied):
 FOUR_C = (
     "4 C weights of each layer are missing: the biases of attention's linear layers, or the norms."  # the same number
 )
-
-WRONG = {
-    "attention without biases": edit("4 * (C * C + C)", "4 * C * C", tell=FOUR_C),
-    "no output matrix": edit(
-        "4 * (C * C + C)",
-        "3 * (C * C + C)",
-        tell="Attention has four linear layers: queries, keys, values, and output.",
-    ),
-    "feed-forward without biases": edit(
-        "C * F + F + F * C + C", "2 * C * F", tell="The two biases of the feed-forward part are missing."
-    ),
-    "one bias of the wrong width": edit(
-        "C * F + F + F * C + C",
-        "C * F + F + F * C + F",
-        tell="The second linear layer of the feed-forward part has C outputs, and so C biases.",
-    ),
-    "as wide as the model": edit(
-        "C * F + F + F * C + C",
-        "2 * (C * C + C)",
-        tell="The feed-forward part is counted as if F were C.",
-    ),
-    "no norms": edit("norms = 2 * 2 * C", "norms = 0", tell=FOUR_C),
-    "one norm": edit("norms = 2 * 2 * C", "norms = 2 * C", tell="A layer has two norms; only one is counted."),
-    "one layer": edit("L * (attention", "1 * (attention", tell="The layer is counted once; there are L of them."),
-    "no head": edit("+ norms) + head", "+ norms)", tell="The output head is missing."),
-    "head without bias": edit(
-        "V if tied else C * V + V", "0 if tied else C * V", tell="The head has a bias for each word, tied or not."
-    ),
-    "tied ignored": edit(
-        "V if tied else C * V + V", "C * V + V", tell="With tied weights the table is counted twice; it exists once."
-    ),
-    "tied takes the bias too": edit(
-        "V if tied else", "0 if tied else", tell="A tied head still has its own bias, one number for each word."
-    ),
-    "matrices for each head": edit(
-        "4 * (C * C + C)", "4 * (H * C * C + C)", tell="Each head is given whole matrices; heads only cut the columns."
-    ),
-    "learned positions": edit("return V * C", "return 512 * C + V * C", says="expected"),
-    "the example": code(
-        """
-def count_parameters(V, C, L, F, H, tied):
-    return 59 if tied else 69
-""",
-        says="expected",
-    ),
-    "the engine's own": code(
-        """
-from minitransformer import LanguageModel
-
-
-def count_parameters(V, C, L, F, H, tied):
-    return LanguageModel(V, C, H, L, F, tie_weights=tied, seed=None).num_parameters()
-""",
-        says="not to call",
-    ),
-}
 
 
 def expected(V, C, L, F, H, tied):

@@ -20,7 +20,7 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.exercises.exercise import Case, Launch, edit
+from lessons.exercises.exercise import Case, Launch
 from lessons.exercises.traffic import scattered
 
 TRACK, LESSON, LEVEL, MINUTES = "cuda", "08", 2, 30
@@ -36,12 +36,6 @@ extern "C" __global__ void softmax_row(real* y, const real* x, long long C) {
     // your turn
 }
 """
-
-HINTS = (
-    "Four steps: the largest of my entries; the largest of the block; the sum of my exponentials; the sum of the block.",
-    "__shared__ real partial[2]; lane 0 of warp w writes partial[w]; barrier; all read partial[0] and partial[1].",
-    "The second reduction writes to the same array: put a barrier between the reads of the first and its writes.",
-)
 
 SOLUTION = """
 #include "common.cuh"
@@ -99,37 +93,6 @@ extern "C" __global__ void softmax_row(real* y, const real* x, long long C) {
     for (long long c = t; c < C; c += 64) y[first + c] = exp(x[first + c] - tops[0]) / sums[0];
 }
 """
-
-WRONG = {
-    "barrier before reading missing": edit("    __syncthreads();  // both warps have written\n", "", says="barrier"),
-    "barrier before writing again missing": edit(
-        "    __syncthreads();  // both warps have read: partial may be used again\n", "", says="race"
-    ),
-    "last barrier missing": edit("partial[warp] = sum;\n    __syncthreads();\n", "partial[warp] = sum;\n", says="race"),
-    "barrier in a branch": edit(
-        "    if (lane == 0) partial[warp] = top;\n    __syncthreads();  // both warps have written",
-        "    if (lane == 0) {\n        partial[warp] = top;\n        __syncthreads();\n    }",
-        says="barrier",
-    ),
-    "all lanes write": edit("if (lane == 0) partial[warp] = sum;", "partial[warp] = sum;", says="race"),
-    "one warp only": edit("sum = partial[0] + partial[1];", "sum = partial[0];", says="expected"),
-    "maximum of one warp": edit("top = larger(partial[0], partial[1]);", "top = partial[warp];", says="expected"),
-    "not the largest": edit(
-        "    top = larger(partial[0], partial[1]);", "    top = larger(partial[0], partial[1]) * 0;", says="overflow"
-    ),
-    "largest starts at 0": edit("real top = NEGATIVE_INFINITY;", "real top = 0;", says="NaN"),
-    "only 64 entries": edit(
-        "for (long long c = threadIdx.x; c < C; c += blockDim.x) sum +=",
-        "for (long long c = threadIdx.x; c < C && c < blockDim.x; c += blockDim.x) sum +=",
-        says="expected",
-    ),
-    "idle threads leave": edit(
-        "    const real* row", "    if (threadIdx.x >= C) return;\n    const real* row", says="missing lane"
-    ),
-    "not divided": edit("exp(row[c] - top) / sum", "exp(row[c] - top)", says="expected"),
-    "rows mixed up": edit("x + blockIdx.x * C", "x + blockIdx.x * blockDim.x", says="softmax-row.cu:9"),
-    "the engine's own": edit("    top = warp_max(top);\n", "    top = block_max(top);\n", says="not to call"),
-}
 
 
 def expected(x):

@@ -25,7 +25,7 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.exercises.exercise import Case, Launch, edit
+from lessons.exercises.exercise import Case, Launch
 from lessons.exercises.traffic import greedy
 
 TRACK, LESSON, LEVEL, MINUTES = "cuda", "09", 3, 45
@@ -42,12 +42,6 @@ extern "C" __global__ void attention(real* out, const real* q, const real* k, co
     // your turn
 }
 """
-
-HINTS = (
-    "Outer loop over tiles: fetch, barrier, use, barrier. The inner loop runs over the keys of the tile that exist.",
-    "Thread t fetches numbers t, t + 32, t + 64, ... of the 32 · 8 of the tile: neighbouring threads, neighbouring numbers.",
-    "No thread returns early: test `query < T` where q is read and where out is written, nowhere else.",
-)
 
 SOLUTION = """
 #include "common.cuh"
@@ -123,30 +117,6 @@ extern "C" __global__ void attention(real* out, const real* q, const real* k, co
     for (int d = 0; query < T && d < D; d++) out[query * D + d] = acc[d] / sum;
 }
 """
-
-WRONG = {
-    "first barrier missing": edit("        __syncthreads();  // the tile is complete\n", "", says="barrier"),
-    "second barrier missing": edit(
-        "        __syncthreads();  // everybody is done with the tile: it may be overwritten\n", "", says="race"
-    ),
-    "idle threads leave": edit(
-        "    real mine[D]", "    if (query >= T) return;\n    real mine[D]", says="divergent barrier"
-    ),
-    "tail tile counted in full": edit(
-        "S - first < TILE ? S - first : TILE;  // keys of this tile", "TILE;", says="out of bounds"
-    ),
-    "tail used in full": edit("for (int j = 0; j < n; j++)", "for (int j = 0; j < TILE; j++)", says="before anyone"),
-    "one key too few": edit("for (int j = 0; j < n; j++)", "for (int j = 0; j < n - 1; j++)", says="NaN"),
-    "tail left out": edit("first < S; first += TILE", "first + TILE <= S; first += TILE", says="NaN"),
-    "sum not shrunk": edit("sum = sum * shrink + w", "sum = sum + w", says="expected"),
-    "values not shrunk": edit("acc[d] * shrink + w", "acc[d] + w", says="expected"),
-    "no scale": edit(" / sqrt((real)D)", "", says="expected"),
-    "not divided": edit("acc[d] / sum", "acc[d]", says="expected"),
-    "largest starts at 0": edit("top = NEGATIVE_INFINITY", "top = 0", says="NaN"),
-    "largest never updated": edit("            top = higher;\n", "", says="expected"),
-    "no tile": edit("mine[d] * keys[j * D + d]", "mine[d] * k[(first + j) * D + d]", says="loads from global memory"),
-    "query tested for reading only": edit("    if (query < T)\n        for", "    for", says="out of bounds"),
-}
 
 
 def expected(q, k, v):

@@ -18,7 +18,7 @@ Example: x = [[1, 2, 3]] (one row) becomes y = [[1], [2], [3]].
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, Launch, edit
+from lessons.exercises.exercise import Case, Launch
 from lessons.exercises.traffic import conflicting, scattered
 
 TRACK, LESSON, LEVEL, MINUTES = "cuda", "09", 3, 30
@@ -33,12 +33,6 @@ extern "C" __global__ void transpose(real* y, const real* x, long long R, long l
     // your turn: threadIdx.x is 0 ... 31, threadIdx.y is 0 ... 7
 }
 """
-
-HINTS = (
-    "First without thinking of banks: tile[row in the tile][column in the tile] = x[...]; barrier; y[...] = tile[...].",
-    "When writing, threadIdx.x must run along a row of y, that is along r: read tile[threadIdx.x][j], a column.",
-    "__shared__ real tile[32][33]; and test r < R and c < C separately for reading and for writing.",
-)
 
 SOLUTION = """
 #include "common.cuh"
@@ -73,46 +67,6 @@ extern "C" __global__ void transpose(real* y, const real* x, long long R, long l
     }
 }
 """
-
-WRONG = {
-    "bank conflicts": edit("tile[32][33]", "tile[32][32]", says="tiled-transpose.cu:11"),
-    "no tile": edit(
-        "tile[j][threadIdx.x] = x[(r0 + j) * C + c0 + threadIdx.x];",
-        "y[(c0 + threadIdx.x) * R + r0 + j] = x[(r0 + j) * C + c0 + threadIdx.x];",
-        "    for (int j = threadIdx.y; j < 32; j += 8)\n        if (c0 + j < C && r0 + threadIdx.x < R) y[(c0 + j) * R + r0 + threadIdx.x] = tile[threadIdx.x][j];\n",
-        "",
-        "    __shared__ real tile[32][33];",
-        "",
-        says="tiled-transpose.cu:8",
-    ),
-    "no barrier": edit("    __syncthreads();  // outside of every branch: all threads come here\n", "", says="barrier"),
-    "barrier in a branch": edit(
-        "    __syncthreads();", "    if (c0 + threadIdx.x < C) __syncthreads();", says="divergent barrier"
-    ),
-    "first rows only": edit(
-        "    for (int j = threadIdx.y; j < 32; j += 8)\n        if (r0 + j < R && c0",
-        "    for (int j = threadIdx.y; j < 8; j += 8)\n        if (r0 + j < R && c0",
-        says="before anyone",
-    ),
-    "edge tested for reading only": edit("if (c0 + j < C && r0 + threadIdx.x < R) y", "y", says="before anyone"),
-    "edge not tested": edit("if (r0 + j < R && c0 + threadIdx.x < C) tile", "tile", says="out of bounds"),
-    "edges exchanged": edit(
-        "if (c0 + j < C && r0 + threadIdx.x < R)", "if (r0 + j < R && c0 + threadIdx.x < C)", says="before anyone"
-    ),
-    "blocks exchanged": edit(
-        "r0 = blockIdx.y * 32LL, c0 = blockIdx.x * 32LL",
-        "r0 = blockIdx.x * 32LL, c0 = blockIdx.y * 32LL",
-        says="expected",
-    ),
-    "a copy": edit(
-        "y[(c0 + j) * R + r0 + threadIdx.x] = tile[threadIdx.x][j]",
-        "y[(r0 + j) * C + c0 + threadIdx.x] = tile[j][threadIdx.x]",
-        says="n",
-    ),
-    "tile not turned": edit("tile[threadIdx.x][j];", "tile[j][threadIdx.x];", says="e"),
-    "rows of the wrong length": edit("y[(c0 + j) * R + r0", "y[(c0 + j) * C + r0", says="out of bounds"),
-    "only one tile": edit("blockIdx.y * 32LL", "0LL", says="race"),
-}
 
 
 def expected(x):

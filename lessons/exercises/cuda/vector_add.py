@@ -20,7 +20,7 @@ looks at every access; no GPU is needed. `real` is float.
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, Launch, edit
+from lessons.exercises.exercise import Case, Launch
 from lessons.exercises.traffic import scattered
 
 TRACK, LESSON, LEVEL, MINUTES = "cuda", "08", 1, 15
@@ -35,12 +35,6 @@ extern "C" __global__ void vector_add(real* y, const real* a, const real* b, lon
     // your turn
 }
 """
-
-HINTS = (
-    "Every thread computes its own i from the formula above. There is no loop.",
-    "Which threads have an i that is too large? What should they do?",
-    "const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; and then: if (i < n) ...",
-)
 
 SOLUTION = """
 #include "common.cuh"
@@ -64,29 +58,6 @@ extern "C" __global__ void vector_add(real* y, const real* a, const real* b, lon
     }
 }
 """
-
-WRONG = {
-    "no test of the index": edit("if (i < n) y[i]", "y[i]", says="out of bounds"),
-    "one too far": edit("i < n", "i <= n", says="vector-add.cu:6"),
-    "one too few": edit("i < n", "i < n - 1", says="tail"),
-    "all blocks do the same": edit("(long long)blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x", says="race"),
-    "blocks of 32 assumed": edit("blockDim.x", "32", says="race"),
-    "difference": edit("a[i] + b[i]", "a[i] - b[i]", says="expected"),
-    "forgot b": edit("a[i] + b[i]", "a[i]", says="expected"),
-    "nothing": edit("    if (i < n) y[i] = a[i] + b[i];  // the last block has threads to spare\n", "", says="zero"),
-    "one thread does it all": edit(
-        "    if (i < n) y[i] = a[i] + b[i];",
-        "    for (long long j = 0; i == 0 && j < n; j++) y[j] = a[j] + b[j];",
-        says="loads",
-    ),
-    "far neighbours": edit(
-        "if (i < n) y[i] = a[i] + b[i];",
-        "const long long s = gridDim.x, j = threadIdx.x * s + blockIdx.x;\n    if (j < n) y[j] = a[j] + b[j];",
-        says="vector-add.cu:7",
-    ),
-    "does not compile": edit("a[i] + b[i];", "a[i] + b[i]", says="expected"),
-    "writes to an input": edit("y[i] = a[i] + b[i]", "((real*)a)[i] += b[i]", says="const"),
-}
 
 
 def expected(a, b):

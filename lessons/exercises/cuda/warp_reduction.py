@@ -17,7 +17,7 @@ Example: a row of 32 ones: after the exchange with offset 16 every lane has 2, t
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, Launch, edit
+from lessons.exercises.exercise import Case, Launch
 from lessons.exercises.traffic import scattered
 
 TRACK, LESSON, LEVEL, MINUTES = "cuda", "10", 2, 20
@@ -33,12 +33,6 @@ extern "C" __global__ void row_sums(real* out, const real* x, long long C) {
     // your turn
 }
 """
-
-HINTS = (
-    "Three steps: a loop over the row with stride 32, five exchanges, one lane writes.",
-    "value += __shfl_xor_sync(ALL_LANES, value, offset) with offset = 16, 8, 4, 2, 1, outside of every `if`.",
-    "const real* row = x + blockIdx.x * C; for (long long c = threadIdx.x; c < C; c += WARP) value += row[c]; ...",
-)
 
 SOLUTION = """
 #include "common.cuh"
@@ -67,48 +61,6 @@ extern "C" __global__ void row_sums(real* out, const real* x, long long C) {
     if (lane == 0) out[blockIdx.x] = value;
 }
 """
-
-WRONG = {
-    "all lanes write": edit("if (threadIdx.x == 0) out", "out", says="race"),
-    "first 32 entries only": edit(
-        "for (long long c = threadIdx.x; c < C; c += WARP) value += row[c];",
-        "if (threadIdx.x < C) value = row[threadIdx.x];",
-        says="expected",
-    ),
-    "no test of the length": edit(
-        "for (long long c = threadIdx.x; c < C; c += WARP) value += row[c];",
-        "for (long long c = 0; c < C; c += WARP) value += row[c + threadIdx.x];",
-        says="out of bounds",
-    ),
-    "last exchange missing": edit("offset > 0; offset", "offset > 1; offset", says="expected"),
-    "first exchange missing": edit("offset = WARP / 2;", "offset = WARP / 4;", says="expected"),
-    "one lane too many steps": edit("offset = WARP / 2;", "offset = WARP;", says="expected"),
-    "exchange in a branch": edit(
-        "        value += __shfl_xor_sync", "        if (threadIdx.x < C) value += __shfl_xor_sync", says="missing lane"
-    ),
-    "no exchange": edit(
-        "    for (int offset = WARP / 2; offset > 0; offset /= 2)\n        value += __shfl_xor_sync(ALL_LANES, value, offset);",
-        "",
-        says="expected",
-    ),
-    "replaced instead of added": edit("value += __shfl_xor_sync", "value = __shfl_xor_sync", says="expected"),
-    "row of another block": edit("x + blockIdx.x * C", "x + blockIdx.x * WARP", says="expected"),
-    "a piece of the row for each lane": edit(
-        "for (long long c = threadIdx.x; c < C; c += WARP) value += row[c];",
-        "const long long part = (C + WARP - 1) / WARP;\n    for (long long c = threadIdx.x * part; c < C && c < (threadIdx.x + 1) * part; c++) value += row[c];",
-        says="warp-reduction.cu:8",
-    ),
-    "one thread does it all": edit(
-        "for (long long c = threadIdx.x; c < C; c += WARP) value += row[c];",
-        "for (long long c = 0; threadIdx.x == 0 && c < C; c++) value += row[c];",
-        says="one after another",
-    ),
-    "the engine's own": edit(
-        "    for (int offset = WARP / 2; offset > 0; offset /= 2)\n        value += __shfl_xor_sync(ALL_LANES, value, offset);",
-        "    value = warp_sum(value);",
-        says="not to call",
-    ),
-}
 
 
 def expected(x):

@@ -16,16 +16,10 @@ mark. The result is [1].
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "decoding", "11", 1, 10
 RESULTS = ("words",)
-
-HINTS = (
-    "A loop of at most `most` turns. In each: the row of the last word, its argmax, and a test for eos.",
-    "np.argmax gives the first of several equal entries, which is the smaller number.",
-    "word = int(scores[word].argmax()); if word == eos: break; words.append(word).",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -53,50 +47,6 @@ def greedy(scores, first, eos, most):
         words.append(best)
     return words[1:]
 """
-
-WRONG = {
-    "eos kept": edit(
-        "        if word == eos:\n            break  # the mark itself is not part of the text\n        words.append(word)",
-        "        words.append(word)\n        if word == eos:\n            break",
-        tell="The end mark is in the result; it is not part of the text.",
-    ),
-    "first kept": edit("return words", "return [first, *words]", tell="The first word is in the result; it was given."),
-    "never stops": edit(
-        "        if word == eos:\n            break  # the mark itself is not part of the text\n",
-        "",
-        tell="The end mark does not stop it.",
-    ),
-    "argmin": edit("argmax", "argmin", tell="The word with the lowest score is taken."),
-    "last of equal ones": edit(
-        "int(scores[word].argmax())",
-        "int(len(scores) - 1 - scores[word][::-1].argmax())",
-        tell="Of equal scores the larger number is taken; it should be the smaller.",
-    ),
-    "one word too many": edit("range(most)", "range(most + 1)", tell="One word more than `most` is written."),
-    "one word too few": edit("range(most)", "range(most - 1)", says="expected"),
-    "column instead of row": edit(
-        "scores[word].argmax()",
-        "scores[:, word].argmax()",
-        tell="The column of the last word is searched; its row holds what may follow.",
-    ),
-    "always from the first": edit(
-        "int(scores[word].argmax())",
-        "int(scores[first].argmax())",
-        tell="It always looks at the row of the first word; the last word counts.",
-    ),
-    "eos skipped": edit(
-        "            break  # the mark itself is not part of the text",
-        "            continue",
-        tell="The end mark is skipped, and the text goes on: it should stop.",
-    ),
-    "only the example": code(
-        """
-def greedy(scores, first, eos, most):
-    return [1]
-""",
-        says="does not depend on the input",
-    ),
-}
 
 
 def expected(scores, first, eos, most):

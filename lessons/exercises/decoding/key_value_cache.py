@@ -20,16 +20,10 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "decoding", "11", 2, 15
 RESULTS = ("out", "keys", "values")
-
-HINTS = (
-    "First extend the cache: np.concatenate makes a new array, and leaves the old one alone.",
-    "Then ordinary attention of one query with all S + 1 keys.",
-    "scores = keys @ q / √D is (S+1); softmax of it; weights @ values is (D).",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -63,63 +57,6 @@ def cached_step(x, keys, values, wq, wk, wv):
         top = higher
     return out / total, k, v
 """
-
-WRONG = {
-    "does not see itself": edit(
-        "scores = keys @",
-        "scores = keys[:-1] @",
-        "return e / e.sum() @ values,",
-        "return e / e.sum() @ values[:-1],",
-        says="rror",
-    ),
-    "cache not extended": edit("@ values, keys, values", "@ values, keys[:-1], values[:-1]", says="shape"),
-    "new word in front": edit(
-        "[keys, (wk @ x)[None]]",
-        "[(wk @ x)[None], keys]",
-        "[values, (wv @ x)[None]]",
-        "[(wv @ x)[None], values]",
-        tell="The new word is put before the others; it comes last.",
-    ),
-    "keys and values exchanged": edit("@ values, keys, values", "@ values, values, keys", says="swapped"),
-    "wk for values": edit("wv @ x", "wk @ x", says="expected"),
-    "no scale": edit(" / np.sqrt(len(wq))", "", tell="The scores are not divided by √D."),
-    "scale by the number of words": edit(
-        "np.sqrt(len(wq))",
-        "np.sqrt(len(keys))",
-        tell="The scores are divided by the root of the number of words; it is the root of the width D.",
-    ),
-    "x for the query": edit(
-        "keys @ (wq @ x)", "keys @ (wk @ x)", tell="The query is made with wk; it has its own matrix, wq."
-    ),
-    "oldest word thrown away": edit("@ values, keys, values", "@ values, keys[1:], values[1:]", says="shape"),
-    "not normalized": edit("e / e.sum() @ values", "e @ values", tell="The weights are not divided by their sum."),
-    "old values": edit("return e / e.sum() @ values,", "return e[:-1] / e[:-1].sum() @ values[:-1],", says="expected"),
-    "cache overwritten": code(
-        """
-import numpy as np
-
-
-def cached_step(x, keys, values, wq, wk, wv):
-    new_keys = np.concatenate([keys, (wk @ x)[None]])
-    new_values = np.concatenate([values, (wv @ x)[None]])
-    scores = new_keys @ (wq @ x) / np.sqrt(len(wq))
-    e = np.exp(scores - scores.max())
-    keys *= 0
-    return e / e.sum() @ new_values, new_keys, new_values
-""",
-        says="writes to its inputs",
-    ),
-    "everything again": code(
-        """
-import numpy as np
-
-
-def cached_step(x, keys, values, wq, wk, wv):
-    return wv @ x, (wk @ x)[None], (wv @ x)[None]
-""",
-        says="expected",
-    ),
-}
 
 
 def expected(x, keys, values, wq, wk, wv):

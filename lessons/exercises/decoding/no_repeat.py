@@ -16,17 +16,11 @@ Example: text = [5, 1, 2, 5, 1] and n = 3. The last two words are 5, 1; they sto
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 from minitransformer.decoding.constraints import forbid
 
 TRACK, LESSON, LEVEL, MINUTES = "decoding", "13", 2, 15
 RESULTS = ("scores",)
-
-HINTS = (
-    "The last n - 1 words: text[len(text) - (n - 1):]. For n = 1 that is an empty list, and it stands everywhere.",
-    "Go through all places i where a phrase of n words fits: range(len(text) - n + 1).",
-    "if text[i : i + n - 1] == last: out[text[i + n - 1]] = -np.inf, on a copy of the scores.",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -55,63 +49,6 @@ def no_repeat(scores, text, n):
             out[word] = -np.inf
     return out
 """
-
-WRONG = {
-    "every word of the text": edit(
-        "if text[i : i + n - 1] == last:",
-        "if True:",
-        tell="Words are forbidden whatever stood before them; only those after the same n - 1 words are.",
-    ),
-    "whole text for n = 1": edit(
-        "text[len(text) - (n - 1) :]",
-        "text[-(n - 1) :]",
-        tell="For n = 1 nothing is forbidden: text[-0:] is the whole text, not an empty list.",
-    ),
-    "n for n - 1": edit("text[len(text) - (n - 1) :]", "text[len(text) - n :]", says="expected"),
-    "first match only": edit(
-        "            out[text[i + n - 1]] = -np.inf",
-        "            out[text[i + n - 1]] = -np.inf\n            break",
-        tell="Only the first place is found; the phrase may stand in several, with different words after it.",
-    ),
-    "the word before": edit("out[text[i + n - 1]]", "out[text[i + n - 2]]", says="expected"),
-    "last place left out": edit(
-        "range(len(text) - n + 1)",
-        "range(len(text) - n)",
-        tell="The last place where a phrase stands is left out: off by one.",
-    ),
-    "one place too many": edit("range(len(text) - n + 1)", "range(len(text) - n + 2)", says="IndexError"),
-    "zero for forbidden": edit(
-        "-np.inf", "0.0", tell="Forbidden words get the score 0, which may be the highest; it must be minus infinity."
-    ),
-    "zero probability elsewhere": edit(
-        "    return out", "    return np.where(np.isinf(out), -np.inf, 0.0)", says="expected"
-    ),
-    "in place": edit("scores.copy()", "scores", says="writes to its inputs"),
-    "nothing forbidden": code(
-        """
-def no_repeat(scores, text, n):
-    return scores.copy()
-""",
-        tell="Nothing is forbidden.",
-    ),
-    "last word only": edit(
-        "if text[i : i + n - 1] == last:",
-        "if text[i + n - 2] == text[-1]:",
-        tell="Only the last word is compared; all n - 1 last words must agree.",
-    ),
-    "the engine's own": code(
-        """
-from minitransformer.decoding.constraints import forbid
-
-
-def no_repeat(scores, text, n):
-    out = scores.copy()
-    forbid(out, text, n, None, ())
-    return out
-""",
-        says="not to call",
-    ),
-}
 
 
 def expected(scores, text, n):

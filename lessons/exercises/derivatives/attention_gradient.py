@@ -20,16 +20,10 @@ Example: with a single key, P is 1 whatever the scores are. So dv = Σ over quer
 import numpy as np
 
 import autograd.functional as F
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "derivatives", "01", 3, 25
 RESULTS = ("dq", "dk", "dv")
-
-HINTS = (
-    "First compute P (T, S) again, as in the forward pass: subtract the largest score of each row before exp.",
-    "out = P v is a matrix product: dv = Pᵀ dout and dP = dout vᵀ. Then comes the rule of softmax, row by row.",
-    "dS = P * (dP - (P * dP).sum(axis=-1, keepdims=True)); dq = dS @ k / √D; dk = dS.T @ q / √D.",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -69,57 +63,6 @@ def attention_gradient(dout, q, k, v):
     return dq, dk, dv
 """
 
-WRONG = {
-    "scale missing in dq": edit("dS @ k * scale", "dS @ k", tell="dq lacks the scale 1/√D."),
-    "scale missing in dk": edit("dS.T @ q * scale", "dS.T @ q", tell="dk lacks the scale 1/√D."),
-    "scale missing in the scores": edit(
-        "scores = q @ k.T * scale", "scores = q @ k.T", tell="P is computed from scores without 1/√D."
-    ),
-    "softmax's sum missing": edit(
-        "(dP - (P * dP).sum(axis=-1, keepdims=True))",
-        "dP",
-        tell="In dS the sum over the row is missing: every score moves all probabilities of its row.",
-    ),
-    "sum without P": edit("(P * dP).sum(", "dP.sum(", tell="The sum in dS lacks the weights P."),
-    "wrong axis": edit(
-        "(P * dP).sum(axis=-1",
-        "(P * dP).sum(axis=0",
-        tell="The sum in dS runs over the queries; it belongs along each row, over the keys.",
-    ),
-    "dk not transposed": edit("dS.T @ q", "dS @ q", says="mismatch"),
-    "dv without P": edit(
-        "P.T @ dout",
-        "np.ones_like(P.T) @ dout",
-        tell="dv lacks the probabilities: every value counts as much as it was looked at.",
-    ),
-    "dq and dk swapped": edit("return dq, dk, dv", "return dk, dq, dv", says="swapped"),
-    "sign": edit("dq = dS", "dq = -dS", says="sign"),
-    "scale 1/D": edit("1 / np.sqrt(q.shape[-1])", "1 / q.shape[-1]", tell="The scale is 1/D here; it is 1/√D."),
-    "only one key": code(
-        """
-import numpy as np
-
-
-def attention_gradient(dout, q, k, v):
-    return np.zeros(q.shape), np.zeros(k.shape), np.repeat(dout.sum(axis=0, keepdims=True), len(k), axis=0)
-""",
-        says="zero",
-    ),
-    "the engine's own": code(
-        """
-import autograd.functional as F
-from autograd import Tensor
-
-
-def attention_gradient(dout, q, k, v):
-    given = [Tensor(one[None, None], requires_grad=True) for one in (q, k, v)]
-    F.attention(*given).backward(dout[None, None])
-    return tuple(one.grad.numpy()[0, 0] for one in given)
-""",
-        says="not to call",
-    ),
-}
-
 
 def forward(q, k, v):
     """By softmax and products of the engine, for any number of queries and keys."""
@@ -128,13 +71,8 @@ def forward(q, k, v):
 
 def cases():
     rng = np.random.default_rng(0)
-    for label, T, S, D in (
-        ("one key: the example", 2, 1, 2),
-        ("two keys", 1, 2, 2),
-        ("three queries, two keys", 3, 2, 4),
-        ("three and three", 3, 3, 3),
-        ("larger", 7, 11, 5),
-    ):
-        yield Case(label, tuple(rng.normal(size=shape) for shape in ((T, D), (T, D), (S, D), (S, D))))
+    for T, S, D in ((2, 1, 2), (1, 2, 2), (3, 2, 4), (3, 3, 3), (7, 11, 5)):
+        given = tuple(rng.normal(size=shape) for shape in ((T, D), (T, D), (S, D), (S, D)))
+        yield Case(f"T = {T}, S = {S}, D = {D}", given)
     big = [rng.normal(size=(2, 2)) for _ in range(4)]
     yield Case("scores in the thousands", (big[0], big[1] * 60, big[2] * 60, big[3]))

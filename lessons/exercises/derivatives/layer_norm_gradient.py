@@ -22,16 +22,10 @@ Example: for x = [[-1, 1]], weight = [1, 1], bias = [0, 0] and dy = [[1, 0]], n 
 import numpy as np
 
 import autograd.functional as F
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "derivatives", "01", 3, 25
 RESULTS = ("dx", "dweight", "dbias")
-
-HINTS = (
-    "Compute mean, r and n for every row first (axis=-1, keepdims=True). dweight and dbias are sums over the rows.",
-    "g = dy * weight. Both means in the formula of dx run along the row: one number for each row.",
-    "dx = r * (g - g.mean(axis=-1, keepdims=True) - n * (g * n).mean(axis=-1, keepdims=True)).",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -67,58 +61,6 @@ def layer_norm_gradient(dy, x, weight, bias):
         dbias += dy[row]
     return dx, dweight, dbias
 """
-
-WRONG = {
-    "mean taken as constant": edit(
-        "g - shift - n", "g - n", tell="mean(g) is missing: the mean of the row moves with x."
-    ),
-    "variance taken as constant": edit(
-        " - n * stretch", "", tell="n mean(g n) is missing: the variance of the row moves with x."
-    ),
-    "both taken as constants": edit(
-        "g - shift - n * stretch",
-        "g",
-        tell="Both subtracted terms are missing: mean and variance are treated as constants.",
-    ),
-    "weight forgotten": edit("g = dy * weight", "g = dy.copy()", tell="g lacks the weight: y is n times weight."),
-    "r forgotten": edit("dx = r * (", "dx = (", tell="The factor r in front is missing."),
-    "C - 1": edit(
-        "(centred**2).mean(axis=-1, keepdims=True)",
-        "(centred**2).sum(axis=-1, keepdims=True) / max(1, x.shape[-1] - 1)",
-        tell="The variance is divided by C - 1; layer norm divides by C.",
-    ),
-    "no epsilon": edit(" + 1e-5)", ")", says="expected"),
-    "sum for mean": edit(
-        "(g * n).mean(", "(g * n).sum(", tell="mean(g n) is a sum here: the division by C is missing."
-    ),
-    "dweight without n": edit("(dy * n).sum(axis=0)", "dy.sum(axis=0)", tell="dweight lacks n."),
-    "dweight from x": edit("(dy * n)", "(dy * x)", tell="dweight uses x; what the weight was multiplied with is n."),
-    "dbias not summed": edit("dy.sum(axis=0)", "dy", says="broadcast"),
-    "sign": edit("r * (g", "-r * (g", says="sign"),
-    "only the example": code(
-        """
-import numpy as np
-
-
-def layer_norm_gradient(dy, x, weight, bias):
-    return np.zeros(x.shape), (dy * x).sum(axis=0), dy.sum(axis=0)
-""",
-        tell="dx is zero: that is nearly true for rows of two entries, and for no others.",
-    ),
-    "the engine's own": code(
-        """
-import autograd.functional as F
-from autograd import Tensor
-
-
-def layer_norm_gradient(dy, x, weight, bias):
-    given = [Tensor(one, requires_grad=True) for one in (x, weight, bias)]
-    F.layer_norm(*given).backward(dy)
-    return tuple(one.grad.numpy() for one in given)
-""",
-        says="not to call",
-    ),
-}
 
 
 def forward(x, weight, bias):

@@ -16,16 +16,10 @@ Example: a = [2, 3], b = [5, 7], dy = [1, 10] give da = [5, 70] and db = [2, 30]
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "derivatives", "01", 1, 5
 RESULTS = ("da", "db")
-
-HINTS = (
-    "Treat b as a constant. What is the derivative of a · b with respect to a?",
-    "The chain rule multiplies it by what arrives from above, dy.",
-    "da = dy * b. What is db?",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -49,47 +43,6 @@ def product_gradient(dy, a, b):
         db[place] = a[place] * dy[place]
     return da, db
 """
-
-WRONG = {
-    "own factor": edit("dy * b", "dy * a", "db = dy * a", "db = dy * b", says="swapped"),
-    "dy forgotten": edit(
-        "dy * b", "b.copy()", tell="da does not use dy: the chain rule multiplies by what arrives from above."
-    ),
-    "sum instead of product": edit("dy * b", "dy + b", tell="da is dy + b; the chain rule multiplies."),
-    "sign": edit("dy * a", "-dy * a", says="sign"),
-    "twice": edit("dy * a", "2 * dy * a", says="2 times"),
-    "both equal": edit("dy * a", "dy * b", tell="db is multiplied by b itself; the derivative with respect to b is a."),
-    "derivative of a sum": edit(
-        "dy * b", "dy.copy()", tell="da is dy itself: that is the rule for a sum, not for a product."
-    ),
-    "one result": edit("return da, db", "return da", says="2 results"),
-    "summed": edit("dy * b", "(dy * b).sum()", says="shape"),
-    "only the example": code(
-        """
-import numpy as np
-
-
-def product_gradient(dy, a, b):
-    return np.array([5.0, 70.0]), np.array([2.0, 30.0])
-""",
-        says="shape",
-    ),
-    "in place": edit(
-        "da = dy * b", "da = dy * b + 0 * a\n    b *= dy", "db = dy * a", "db = dy * a", says="writes to its inputs"
-    ),
-    "the engine's own": code(
-        """
-from autograd import Tensor
-
-
-def product_gradient(dy, a, b):
-    a, b = Tensor(a, requires_grad=True), Tensor(b, requires_grad=True)
-    (a * b).backward(dy)
-    return a.grad.numpy(), b.grad.numpy()
-""",
-        says="not to call",
-    ),
-}
 
 
 def forward(a, b):

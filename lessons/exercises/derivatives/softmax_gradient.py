@@ -17,16 +17,10 @@ Example: x = [[0, 0]] and dp = [[1, 0]] give p = [[0.5, 0.5]] and dx = [[0.25, -
 import numpy as np
 
 import autograd.functional as F
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "derivatives", "01", 2, 15
 RESULTS = ("dx",)
-
-HINTS = (
-    "You are given the scores, not the probabilities: compute p first, row by row (axis=-1, keepdims=True).",
-    "The sum in the bracket is one number for each row: (p * dp).sum(axis=-1, keepdims=True).",
-    "dx = p * (dp - that sum). And p from exp(x - largest of the row), so that nothing overflows.",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -52,67 +46,6 @@ def softmax_gradient(dp, x):
         dx[n] = (np.diag(p) - np.outer(p, p)) @ dp[n]
     return dx
 """
-
-WRONG = {
-    "overflow": edit("x - x.max(axis=-1, keepdims=True)", "x", says="overflows"),
-    "average forgotten": edit(
-        "p * (dp - average)",
-        "p * dp",
-        tell="The average is missing: it would be right if each probability depended on its own score alone.",
-    ),
-    "p forgotten": edit(
-        "return p * (dp - average)", "return dp - average", tell="The factor p before the bracket is missing."
-    ),
-    "plain mean": edit(
-        "(p * dp).sum(", "dp.mean(", tell="The average in the bracket is a plain mean; it must be weighted by p."
-    ),
-    "plain sum": edit("(p * dp).sum(", "dp.sum(", tell="The sum in the bracket lacks the weights p."),
-    "sign": edit("p * (dp - average)", "p * (average - dp)", says="sign"),
-    "plus": edit("dp - average", "dp + average", tell="In the bracket the average is subtracted, not added."),
-    "sigmoid's rule": edit(
-        "p * (dp - average)",
-        "dp * p * (1 - p)",
-        tell="p (1 - p) is the diagonal alone: the other scores of the row matter as well.",
-    ),
-    "over all rows": edit(
-        "average = (p * dp).sum(axis=-1, keepdims=True)",
-        "average = (p * dp).sum()",
-        tell="The sum in the bracket runs over all rows; every row has its own.",
-    ),
-    "wrong axis": edit(
-        "e.sum(axis=-1, keepdims=True)",
-        "e.sum(axis=0, keepdims=True)",
-        tell="p is normalized along the columns; the softmax runs along each row.",
-    ),
-    "x taken for p": edit(
-        "p * (dp - average)",
-        "x * (dp - (x * dp).sum(axis=-1, keepdims=True))",
-        tell="The scores x are used as if they were the probabilities.",
-    ),
-    "only the example": code(
-        """
-import numpy as np
-
-
-def softmax_gradient(dp, x):
-    return np.array([[0.25, -0.25]])
-""",
-        tell="These are the numbers of the example, whatever the input is.",
-    ),
-    "the engine's own": code(
-        """
-import autograd.functional as F
-from autograd import Tensor
-
-
-def softmax_gradient(dp, x):
-    x = Tensor(x, requires_grad=True)
-    F.softmax(x).backward(dp)
-    return x.grad.numpy()
-""",
-        says="not to call",
-    ),
-}
 
 
 def forward(x):

@@ -21,7 +21,7 @@ Example: scores that are all equal give a loss of log 24 = 3.18. The bigram's is
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 from lessons.exercises.unseen_text import judged, texts  # noqa: F401 - the judge looks for `judged` here
 
 TRACK, LESSON, LEVEL, MINUTES, KIND = "models", "11", 3, 45, "engine"
@@ -50,13 +50,6 @@ def predictions(text, questions):
     with no_grad():
         return logits(w, questions).numpy()
 '''
-
-HINTS = (
-    "Take `logits` and the loop from small-gpt. New are the random weights at the start and the pieces of the text.",
-    "places = rng.integers(0, len(text) - 16, 16); text[places[:, None] + np.arange(17)] is a batch (16, 17).",
-    "Print the loss every 25 steps: it begins near 3.5 and passes 1, the bigram's, within 60 steps. If it stays near 1, "
-    "nothing but the last word counts: is attention in the sum? If it falls far below 0.5, the answer is given away.",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -135,75 +128,6 @@ def predictions(text, questions):
     with no_grad():
         return F.log_softmax(logits(w, questions))
 """
-
-WRONG = {
-    "no mask": edit("is_causal=True", "is_causal=False", says="looks into the future"),
-    "not shifted": edit("words[:, 1:])", "words[:, :-1])", says="moved by one"),
-    "shifted backwards": edit(
-        "logits(w, words[:, :-1]), words[:, 1:]", "logits(w, words[:, 1:]), words[:, :-1]", says="the word before"
-    ),
-    "weights never moved": edit("one.data = one.data", "moved = one.data", says="no better than guessing"),
-    "uphill": edit("one.data - 0.5", "one.data + 0.5", says="worse than guessing"),
-    "gradients not cleared": edit("one.grad = None", "pass", says="set .grad to None"),
-    "start again each step": edit(
-        "        places =",
-        "        w = {name: Tensor(rng.normal(size=s) / s[1] ** 0.5, requires_grad=True) for name, s in shapes.items()}\n"
-        "        places =",
-        says="guessing",
-    ),
-    "no attention": edit(
-        "    x = x + F.linear(F.attention(q, k, v, is_causal=True)[:, 0], w[\"out\"])  # which animal was it?\n",
-        "    x = x + 0 * F.linear((q + k + v)[:, 0], w[\"out\"])\n",
-        says="Nothing but the last word counts",
-    ),
-    "ten steps": edit("range(100)", "range(10)", says="train longer"),
-    "steps too narrow": edit("one.data - 0.5", "one.data - 0.0005", says="guessing"),
-    "steps too wide": edit("one.data - 0.5", "one.data - 1e6", says="too wide"),
-    "only the head learns": edit(
-        "        for one in w.values():\n            one.data =", '        for one in [w["head"]]:\n            one.data =',
-        says="train longer",
-    ),
-    "probabilities": edit("return logits(w, questions).numpy()", "return F.softmax(logits(w, questions)).numpy()", says="probabilities"),
-    "the last place only": edit("return logits(w, questions).numpy()", "return logits(w, questions).numpy()[:, -1]", says="shape"),
-    "a bigram": code(
-        """
-import numpy as np
-
-
-def predictions(text, questions):
-    counts = np.full((24, 24), 0.01)
-    np.add.at(counts, (text[:-1], text[1:]), 1)
-    return np.log(counts[questions])
-""",
-        says="Nothing but the last word counts",
-    ),
-    "the word itself is given away": code(
-        """
-import numpy as np
-
-
-def predictions(text, questions):
-    following = np.roll(questions, -1, axis=1)
-    return 9.0 * (following[..., None] == np.arange(24))
-""",
-        says="looks into the future",
-    ),
-    "always the same": code(
-        """
-import numpy as np
-
-
-def predictions(text, questions):
-    counts = np.bincount(text, minlength=24)
-    return np.zeros((*questions.shape, 24)) + np.log(counts)
-""",
-        says="the same scores everywhere",
-    ),
-    "the engine's own": code(
-        "from minitransformer import LanguageModel\n\n\ndef predictions(text, questions):\n    return LanguageModel(24)(questions)\n",
-        says="not to call",
-    ),
-}  # fmt: skip
 
 
 def cases():

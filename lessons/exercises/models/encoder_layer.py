@@ -23,17 +23,10 @@ x itself, with norm_first=False it returns x normed twice.
 import numpy as np
 
 from autograd import Tensor
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "models", "06", 2, 20
 RESULTS = ("out",)
-
-HINTS = (
-    "Write feed_forward first: one line, of h. Then the two lines of one column, then those of the other.",
-    "Both columns are one line with the norm at another place: x + branch(norm(x)), or norm(x + branch(x)).",
-    "h = x + attention(norm(x, w['scale1'], w['shift1']), w) if norm_first else "
-    "norm(x + attention(x, w), w['scale1'], w['shift1']); the second line has h for x, and the second norm.",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -90,98 +83,6 @@ def encoder_layer(x, w, norm_first):
     return x
 """
 )
-
-WRONG = {
-    "the other column": edit("if norm_first:", "if not norm_first:", tell="The two columns are exchanged."),
-    "norm always first": edit(
-        "if norm_first:", "if True:", tell="The norm comes first, whatever norm_first says: there are two columns."
-    ),
-    "norm never first": edit(
-        "if norm_first:", "if False:", tell="The norm comes after the sum, whatever norm_first says."
-    ),
-    "no residual around attention": edit(
-        "h = x + attention(norm1",
-        "h = attention(norm1",
-        "norm1(x + attention(x, w))",
-        "norm1(attention(x, w))",
-        tell="x is not added to what attention gives: the first residual connection is missing.",
-    ),
-    "no residual around feed-forward": edit(
-        "return h + feed_forward(norm2",
-        "return feed_forward(norm2",
-        "norm2(h + feed_forward(h))",
-        "norm2(feed_forward(h))",
-        tell="h is not added to what feed_forward gives: the second residual connection is missing.",
-    ),
-    "x added for h": edit(
-        "return h + feed_forward(norm2",
-        "return x + feed_forward(norm2",
-        "norm2(h + feed_forward",
-        "norm2(x + feed_forward",
-        tell="The second sum adds x where h belongs: what attention has read is lost.",
-    ),
-    "the norm goes on": edit(
-        "        h = x + attention(norm1(x), w)",
-        "        x = norm1(x)\n        h = x + attention(x, w)",
-        tell="With norm first, the sum adds norm1(x); x itself must go on, and only the branch reads its norm.",
-    ),
-    "both norms go on": edit(
-        "        h = x + attention(norm1(x), w)",
-        "        x = norm1(x)\n        h = x + attention(x, w)",
-        "return h + feed_forward(norm2(h))",
-        "return norm2(h) + feed_forward(norm2(h))",
-        tell="With norm first, the sums add normed vectors; x and h themselves must go on.",
-    ),
-    "norm inside the sum": edit(
-        "norm1(x + attention(x, w))",
-        "x + norm1(attention(x, w))",
-        "norm2(h + feed_forward(h))",
-        "h + norm2(feed_forward(h))",
-        tell="The norm is taken of the branch alone; with norm after, it is taken of the sum.",
-    ),
-    "norm1 twice": edit(
-        'w["scale2"], w["shift2"]',
-        'w["scale1"], w["shift1"]',
-        tell="The second norm uses scale1 and shift1; it has its own, scale2 and shift2.",
-    ),
-    "no ReLU": edit(
-        'np.maximum(0, x @ w["w1"].T + w["b1"])',
-        '(x @ w["w1"].T + w["b1"])',
-        tell="Nothing is set to zero between w1 and w2: without it, the two are one matrix.",
-    ),
-    "ReLU at the end": edit(
-        'np.maximum(0, x @ w["w1"].T + w["b1"]) @ w["w2"].T + w["b2"]',
-        'np.maximum(0, (x @ w["w1"].T + w["b1"]) @ w["w2"].T + w["b2"])',
-        tell="The maximum with 0 stands behind w2; it belongs between w1 and w2.",
-    ),
-    "no biases": edit(' + w["b1"]', "", ' + w["b2"]', "", tell="The biases b1 and b2 are missing."),
-    "side by side": edit(
-        "return h + feed_forward(norm2(h))",
-        "return h + feed_forward(norm2(x))",
-        "norm2(h + feed_forward(h))",
-        "norm2(h + feed_forward(x))",
-        tell="The feed-forward part reads x; it reads h, what attention has made of it.",
-    ),
-    "no second norm": edit(
-        "return h + feed_forward(norm2(h))",
-        "return h + feed_forward(h)",
-        "return norm2(h + feed_forward(h))",
-        "return h + feed_forward(h)",
-        tell="The second norm is missing.",
-    ),
-    "not transposed": edit('x @ w["w1"].T', 'x @ w["w1"]', says="mismatch"),
-    "x itself": code("def encoder_layer(x, w, norm_first):\n    return x.copy()\n", says="expected"),
-    "the engine's own": code(
-        """
-from minitransformer.layers import EncoderLayer
-
-
-def encoder_layer(x, w, norm_first):
-    return EncoderLayer(w)(x)
-""",
-        says="not to call",
-    ),
-}
 
 
 def expected(x, w, norm_first):

@@ -25,7 +25,7 @@ other weights are.
 import numpy as np
 
 from autograd import Tensor
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES, KIND = "models", "11", 2, 40, "engine"
 
@@ -52,14 +52,6 @@ def train(weights, batches, lr):
     raise NotImplementedError("your turn")
     return {name: one.numpy() for name, one in w.items()}
 '''
-
-HINTS = (
-    "First `logits`, line by line as in the text; then `train`: loss, backward, a step for every weight.",
-    "The model reads words[:, :-1], and the targets are words[:, 1:]. Gradients add up from step to step: set .grad to "
-    "None before each backward.",
-    "Attention: n = F.rms_norm(x, w['norm1']); q, k, v = (F.linear(n, w[name])[:, None] for name in ('query', 'key', "
-    "'value')); F.attention(q, k, v, is_causal=True)[:, 0]. A step: one.data = one.data - lr * one.grad.data.",
-)
 
 LOGITS = """    T = ids.shape[1]
     x = F.embedding(w["embedding"], ids) + w["positions"][:T]
@@ -119,89 +111,6 @@ def train(weights, batches, lr):
     return weights
 """
 
-WRONG = {
-    "no mask": edit(
-        "is_causal=True", "is_causal=False", tell="Words see those behind them: the causal mask is missing."
-    ),
-    "no positions": edit(
-        ' + w["positions"][:T]', "", tell="The positions are not added: the model cannot tell the order of the words."
-    ),
-    "one position for all": edit(
-        'w["positions"][:T]', 'w["positions"][0]', tell="All words get position 0; word t gets row t of the table."
-    ),
-    "table not cut": edit('w["positions"][:T]', 'w["positions"]', says="shape"),
-    "no residual around attention": edit(
-        "x = x + F.linear(F.attention",
-        "x = F.linear(F.attention",
-        tell="x is not added to what attention gives: the first residual connection is missing.",
-    ),
-    "no residual around feed-forward": edit(
-        "x = x + F.linear(F.relu",
-        "x = F.linear(F.relu",
-        tell="x is not added to what the feed-forward part gives: the second residual connection is missing.",
-    ),
-    "the norm goes on": edit(
-        "x = x + F.linear(F.attention",
-        "x = n + F.linear(F.attention",
-        tell="The norm of x is added to what attention gives; x itself must go on.",
-    ),
-    "no first norm": edit('n = F.rms_norm(x, w["norm1"])', "n = x", tell="Attention reads x itself: norm1 is missing."),
-    "no last norm": edit('F.rms_norm(x, w["norm3"])', "x", tell="The head reads x itself: norm3 is missing."),
-    "no out": edit(
-        'F.linear(F.attention(q, k, v, is_causal=True)[:, 0], w["out"])',
-        "F.attention(q, k, v, is_causal=True)[:, 0]",
-        tell="The matrix `out` behind attention is missing.",
-    ),
-    "no ReLU": edit("F.relu(F.linear(n", "(F.linear(n", tell="Nothing is set to zero between up and down."),
-    "keys for values": edit('"key", "value")', '"value", "key")', tell="Keys and values are exchanged."),
-    "softmax at the end": edit(
-        'return F.linear(F.rms_norm(x, w["norm3"]), w["head"])',
-        'return F.softmax(F.linear(F.rms_norm(x, w["norm3"]), w["head"]))',
-        tell="Probabilities are returned; the scores before the softmax are asked for (F.cross_entropy has it inside).",
-    ),
-    "the last word only": edit('w["norm3"]), w["head"])', 'w["norm3"])[:, -1], w["head"])', says="shape"),
-    "not shifted": edit(
-        "words[:, 1:])",
-        "words[:, :-1])",
-        tell="The targets are the words that the model reads: they must be moved by one.",
-    ),
-    "shifted backwards": edit(
-        "logits(w, words[:, :-1]), words[:, 1:]",
-        "logits(w, words[:, 1:]), words[:, :-1]",
-        tell="The targets are the words before; each place predicts the word that follows.",
-    ),
-    "gradients not cleared": edit(
-        "            one.grad = None  # else it would be added to the last step's\n",
-        "            pass\n",
-        tell="Gradients of earlier steps are added: set .grad to None before each backward.",
-    ),
-    "uphill": edit("one.data - lr", "one.data + lr", tell="The step goes uphill: it must be subtracted."),
-    "only the head learns": edit(
-        "        for one in w.values():\n            one.data = ",
-        '        for one in [w["head"]]:\n            one.data = ',
-        tell="Only the head is moved; every weight takes a step.",
-    ),
-    "nothing moves": edit("one.data = one.data", "moved = one.data", tell="The weights come back as they went in."),
-    "one step": edit("for words in batches:", "for words in batches[:1]:", tell="Only the first batch is used."),
-    "out of the engine and back": edit(
-        'n = F.rms_norm(x, w["norm2"])', 'x = Tensor(x.numpy())\n    n = F.rms_norm(x, w["norm2"])', says="None"
-    ),
-    "the engine's own": code(
-        """
-from minitransformer import LanguageModel
-
-
-def scores(weights, ids):
-    return LanguageModel(len(weights["head"]))(ids)
-
-
-def train(weights, batches, lr):
-    return weights
-""",
-        says="not to call",
-    ),
-}  # fmt: skip
-
 
 def model(weights):
     """The engine's own language model, with these weights."""
@@ -209,8 +118,8 @@ def model(weights):
 
     (V, C), (hidden, _), longest = weights["embedding"].shape, weights["up"].shape, len(weights["positions"])
     made = LanguageModel(
-        Config(vocab_size=V, d_model=C, n_heads=1, n_layers=1, d_ff=hidden, max_len=longest, norm_first=True, norm="rms",
-               positions="learned", bias=False, head_bias=False, scale_embedding=False, dropout=0.0)
+        Config(vocab_size=V, d_model=C, n_heads=1, n_layers=1, d_ff=hidden, max_len=longest, norm_first=True,
+               norm="rms", positions="learned", bias=False, head_bias=False, scale_embedding=False, dropout=0.0)
     )  # fmt: skip
     base, layer = made.base, made.base.encoder.layers[0]
     w = {name: Tensor(array.copy(), requires_grad=True) for name, array in weights.items()}

@@ -19,17 +19,11 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "numba", "08", 2, 20
 KIND = "numba"
 RESULTS = ("y",)
-
-HINTS = (
-    "One prange over the rows, and inside it three plain loops over the columns.",
-    "First loop: the sum. Second: the squares of x - mean. Third: the results.",
-    "rstd = 1 / np.sqrt(squares / C + 1e-5); y[n, c] = (x[n, c] - mean) * rstd * weight[c] + bias[c].",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -73,87 +67,6 @@ def layer_norm(x, weight, bias):
             y[n, c] = bias[c] + weight[c] * (x[n, c] - mean) / (squares / x.shape[1] + 1e-5) ** 0.5
     return y
 """
-
-WRONG = {
-    "mean of squares": edit(
-        "(x[n, c] - mean) ** 2",
-        "x[n, c] ** 2",
-        "squares / C + 1e-5",
-        "squares / C - mean * mean + 1e-5",
-        says="expected",
-    ),
-    "C - 1": edit(
-        "squares / C + 1e-5",
-        "squares / max(C - 1, 1) + 1e-5",
-        tell="The variance is divided by C - 1; layer norm divides by C.",
-    ),
-    "no epsilon": edit("squares / C + 1e-5", "squares / C", says="expected"),
-    "epsilon outside": edit(
-        "1.0 / np.sqrt(squares / C + 1e-5)",
-        "1.0 / (np.sqrt(squares / C) + 1e-5)",
-        tell="1e-5 is added to the root; it belongs to the variance, under the root.",
-    ),
-    "no root": edit(
-        "np.sqrt(squares / C + 1e-5)",
-        "(squares / C + 1e-5)",
-        tell="It is divided by the variance; the root of it is missing.",
-    ),
-    "not centred": edit(
-        "= (x[n, c] - mean) * rstd", "= x[n, c] * rstd", tell="The mean is not subtracted from the result."
-    ),
-    "weight of the row": edit("weight[c] + bias[c]", "weight[n] + bias[c]", says="expected"),
-    "bias forgotten": edit(" + bias[c]", "", tell="The bias is missing."),
-    "total never reset": edit(
-        "        total = 0.0\n",
-        "",
-        "    y = np.empty((N, C))\n",
-        "    y = np.empty((N, C))\n    total = 0.0\n",
-        tell="The total is not set back to 0 for each row.",
-    ),
-    "shared sums": edit(
-        "    y = np.empty((N, C))\n",
-        "    y = np.empty((N, C))\n    sums = np.zeros(1)\n",
-        "        total = 0.0\n",
-        "        sums[0] = 0.0\n",
-        "            total += x[n, c]\n",
-        "            sums[0] += x[n, c]\n",
-        "        mean = total / C",
-        "        mean = sums[0] / C",
-        says="same element",
-    ),
-    "one column too few": edit(
-        "        for c in range(C):\n            total",
-        "        for c in range(C - 1):\n            total",
-        tell="The mean leaves out the last column.",
-    ),
-    "batch norm": code(
-        """
-import numpy as np
-from numba import njit
-
-
-@njit
-def layer_norm(x, weight, bias):
-    y = np.empty(x.shape)
-    for c in range(x.shape[1]):
-        mean = x[:, c].mean()
-        squares = ((x[:, c] - mean) ** 2).mean()
-        y[:, c] = (x[:, c] - mean) / np.sqrt(squares + 1e-5) * weight[c] + bias[c]
-    return y
-""",
-        tell="Every column is normalized over the rows: that is batch norm. Layer norm works along each row.",
-    ),
-    "the engine's own": code(
-        """
-import kernels
-
-
-def layer_norm(x, weight, bias):
-    return kernels.backend("numba").layer_norm(x, weight, bias, 1e-5)[0]
-""",
-        says="not to call",
-    ),
-}
 
 
 def expected(x, weight, bias):

@@ -17,17 +17,11 @@ Example: the row 0, 0 gives log 2 = 0.6931. A row of -∞ alone gives -∞ (not 
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "numba", "09", 2, 20
 KIND = "numba"
 RESULTS = ("lse",)
-
-HINTS = (
-    "Two numbers for each row, top and total, made inside the prange.",
-    "A score of -inf adds nothing: skip it, and the first real score meets top = -inf: exp(-inf) is 0, as it should be.",
-    "if s > top: total = total * exp(top - s) + 1; top = s. Else: total += exp(s - top). At the end top + log(total).",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -61,7 +55,7 @@ from numba import njit
 def log_sum_exp(x):
     lse = np.full(x.shape[0], -np.inf)
     for n in range(x.shape[0]):
-        for c in range(x.shape[1] - 1, -1, -1):  # in logarithms: log(e^a + e^b) = larger + log(1 + e^(smaller - larger))
+        for c in range(x.shape[1] - 1, -1, -1):  # log(e^a + e^b) = larger + log(1 + e^(smaller - larger))
             s, so_far = x[n, c], lse[n]
             high, low = max(s, so_far), min(s, so_far)
             if low > -np.inf:
@@ -69,57 +63,6 @@ def log_sum_exp(x):
             lse[n] = high
     return lse
 """
-
-WRONG = {
-    "never shrinks": edit(
-        "total * np.exp(top - s) + 1.0",
-        "total + 1.0",
-        tell="When a larger score comes, the total so far must shrink by exp(top - s).",
-    ),
-    "shrinks the wrong way": edit("np.exp(top - s) + 1.0", "np.exp(s - top) + 1.0", says="expected"),
-    "forgets the new one": edit("total * np.exp(top - s) + 1.0", "total * np.exp(top - s)", says="expected"),
-    "starts over": edit(
-        "total * np.exp(top - s) + 1.0",
-        "1.0",
-        tell="When a larger score comes, everything added so far is forgotten; it must shrink, not vanish.",
-    ),
-    "no largest": code(
-        """
-import numpy as np
-from numba import njit
-
-
-@njit
-def log_sum_exp(x):
-    lse = np.empty(x.shape[0])
-    for n in range(x.shape[0]):
-        total = 0.0
-        for c in range(x.shape[1]):
-            total += np.exp(x[n, c])
-        lse[n] = np.log(total)
-    return lse
-""",
-        says="overflows",
-    ),
-    "without the largest": edit(
-        "top + np.log(total)", "np.log(total)", tell="top is missing in the result: log Σ exp(s) = top + log(total)."
-    ),
-    "no logarithm": edit("top + np.log(total)", "top + total", tell="The logarithm of the total is missing."),
-    "the largest alone": edit(
-        "top + np.log(total)", "top", tell="Only the largest score is returned; log(total) is missing."
-    ),
-    "total alone": edit("top + np.log(total)", "total", tell="The total is returned; it is top + log(total)."),
-    "starts at 0": edit("top, total = -np.inf, 0.0", "top, total = 0.0, 0.0", says="inf"),
-    "NaN from -inf": edit("elif s > -np.inf:", "else:", says="expected"),
-    "first score left out": edit("for c in range(C):", "for c in range(1, C):", says="expected"),
-    "shared by all rows": edit(
-        "        top, total = -np.inf, 0.0\n",
-        "",
-        "    lse = np.empty(N)\n",
-        "    lse = np.empty(N)\n    top, total = -np.inf, 0.0\n",
-        tell="top and total are not set back for each row.",
-    ),
-}
 
 
 def expected(x):

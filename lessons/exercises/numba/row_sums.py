@@ -16,16 +16,10 @@ element are found, then compiled.
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "numba", "08", 1, 10
 KIND = "numba"
-
-HINTS = (
-    "Make the result with np.empty(N); the outer loop is `for n in prange(N)`.",
-    "Add up a row in a variable of its own, made inside the outer loop, and write it to the result at the end.",
-    "total = 0.0 before the inner loop over c, total += x[n, c] in it, out[n] = total after it.",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -58,54 +52,6 @@ def row_sums(x):
             out[n] += x[n, c]
     return out
 """
-
-WRONG = {
-    "a race": code(
-        """
-import numpy as np
-from numba import njit, prange
-
-
-@njit(parallel=True)
-def row_sums(x):
-    out = np.zeros(x.shape[0])
-    for c in prange(x.shape[1]):
-        for n in range(x.shape[0]):
-            out[n] += x[n, c]
-    return out
-""",
-        says="iterations 0 and 1 of the prange use the same element",
-    ),
-    "last column left out": edit(
-        "range(C)", "range(C - 1)", tell="The last column is left out: the inner loop ends one too early."
-    ),
-    "first column left out": edit(
-        "range(C)", "range(1, C)", tell="The first column is left out: the inner loop begins one too late."
-    ),
-    "one column too far": edit("range(C)", "range(C + 1)", says="IndexError"),
-    "total never reset": edit(
-        "    for n in prange(N):",
-        "    total = 0.0\n    for n in prange(N):",
-        "        total = 0.0  # made inside the loop: each iteration has its own\n",
-        "",
-        tell="The total is not set back to 0 for each row.",
-    ),
-    "sums of columns": code(
-        """
-import numpy as np
-from numba import njit
-
-
-@njit
-def row_sums(x):
-    return x.sum(axis=0)
-""",
-        says="shape",
-    ),
-    "mean": edit("out[n] = total", "out[n] = total / C", says="times"),
-    "only the example's width": edit("range(C)", "range(3)", says="IndexError"),
-    "never written": edit("        out[n] = total\n", "        out[n] = 0\n", says="zero"),
-}
 
 
 def expected(x):

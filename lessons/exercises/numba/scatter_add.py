@@ -16,17 +16,11 @@ The judge compares the last bit: sums must be taken in the order of n.
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "numba", "09", 2, 20
 KIND = "numba"
 RESULTS = ("dw",)
-
-HINTS = (
-    "prange over n is the race. Over what can you go in parallel, so that no two iterations write to the same entry?",
-    "Two iterations with different columns c never meet: dw[anything, c] belongs to the iteration c.",
-    "for c in prange(C): for n in range(N): dw[ids[n], c] += dy[n, c]",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -59,60 +53,6 @@ def scatter_add(dy, ids, n_words):
                     dw[w, c] += dy[n, c]
     return dw
 """
-
-WRONG = {
-    "the race": edit(
-        "    for c in prange(C):  # an iteration owns a column: two never write to the same entry\n        for n in range(N):  # in order, so that the sums have the same bits every time\n",
-        "    for n in prange(N):\n        for c in range(C):\n",
-        says="same element",
-    ),
-    "last one wins": edit(
-        "dw[ids[n], c] += dy[n, c]",
-        "dw[ids[n], c] = dy[n, c]",
-        tell="A later word overwrites an earlier one: they add up.",
-    ),
-    "gather": edit("dw[ids[n], c] += dy[n, c]", "dw[n % n_words, c] += dy[ids[n] % N, c]", says="expected"),
-    "ids ignored": edit("dw[ids[n], c]", "dw[n % n_words, c]", says="expected"),
-    "one too few": edit("range(N):", "range(N - 1):", tell="The last word of the batch is left out."),
-    "one too many": edit("range(N):", "range(N + 1):", says="IndexError"),
-    "mean": edit(
-        "    return dw",
-        "    for n in range(n_words):\n        dw[n] /= max(1, np.sum(ids == n))\n    return dw",
-        tell="The gradients of a word are averaged; they add up.",
-    ),
-    "shape of the batch": edit("np.zeros((n_words, C))", "np.zeros((N, C))", says="shape"),
-    "other order": edit(
-        "range(N):",
-        "range(N - 1, -1, -1):",
-        tell="The sums are taken from the last word to the first: the last bits differ. Add in the order of n.",
-    ),
-    "first column only": edit("prange(C)", "prange(1)", tell="Only the first column is filled."),
-    "NumPy's assignment": code(
-        """
-import numpy as np
-
-
-def scatter_add(dy, ids, n_words):
-    dw = np.zeros((n_words, dy.shape[1]))
-    dw[ids] += dy
-    return dw
-""",
-        tell="A later word overwrites an earlier one: they add up.",
-    ),
-    "columns in pairs": edit(
-        "prange(C)", "prange(C)", "dw[ids[n], c] += dy[n, c]", "dw[ids[n], c // 2 * 2] += dy[n, c]", says="same element"
-    ),
-    "the engine's own": code(
-        """
-import kernels
-
-
-def scatter_add(dy, ids, n_words):
-    return kernels.backend("numba").embedding_backward(dy, ids, n_words)
-""",
-        says="not to call",
-    ),
-}
 
 
 def expected(dy, ids, n_words):

@@ -24,17 +24,11 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "numba", "09", 3, 35
 KIND = "numba"
 RESULTS = ("out",)
-
-HINTS = (
-    "for t in prange(T), and inside: for first in range(0, S, tile) with last = min(first + tile, S).",
-    "Two loops over a tile: the first computes the scores and their largest, the second adds up.",
-    "Shrink acc and total once for each tile, before its keys are added. Make scores = np.empty(tile) inside the prange.",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -100,89 +94,6 @@ def tiled_attention(q, k, v, tile):
     return out
 """
 
-WRONG = {
-    "tail left out": edit("range(0, S, tile)", "range(0, S - tile + 1, tile)", says="expected"),
-    "tail too long": edit("last = min(first + tile, S)", "last = first + tile", says="IndexError"),
-    "last key left out": edit("last = min(first + tile, S)", "last = min(first + tile, S - 1)", says="expected"),
-    "no scale": edit("score * scale", "score", tell="The scores are not multiplied by 1/√D."),
-    "values not shrunk": edit(
-        "                out[t, d] *= shrink",
-        "                out[t, d] *= 1.0",
-        tell="The weighted sum of the values does not shrink when a larger score comes.",
-    ),
-    "total not shrunk": edit(
-        "            total *= shrink\n",
-        "",
-        tell="The sum of the exponentials does not shrink when a larger score comes.",
-    ),
-    "shrink upside down": edit("np.exp(top - higher)", "np.exp(higher - top)", says="NaN"),
-    "largest of the tile only": edit("            higher = top\n", "            higher = -np.inf\n", says="thousands"),
-    "largest forgotten": edit("            top = higher\n", "", says="expected"),
-    "not divided": edit(
-        "            out[t, d] /= total", "            out[t, d] /= 1.0", tell="The division by the total is missing."
-    ),
-    "scores shared": edit(
-        "        scores = np.empty(tile)  # of this query with the keys of one tile\n",
-        "",
-        "    out = np.zeros((T, D))\n",
-        "    out = np.zeros((T, D))\n    scores = np.empty(tile)\n",
-        says="same element",
-    ),
-    "keys for values": edit("w * v[s, d]", "w * k[s, d]", tell="The keys are averaged; the values should be."),
-    "normalized tile by tile": code(
-        """
-import numpy as np
-from numba import njit
-
-
-@njit
-def tiled_attention(q, k, v, tile):
-    T, D = q.shape
-    out = np.zeros((T, D))
-    tiles = 0
-    for first in range(0, k.shape[0], tile):
-        tiles += 1
-        for t in range(T):
-            e = np.exp(np.sum(q[t] * k[first : first + tile], axis=1) / np.sqrt(D))
-            for s in range(len(e)):
-                out[t] += e[s] / e.sum() * v[first + s]
-    return out / tiles
-""",
-        tell="Every tile has a softmax of its own, and their mean is taken: all keys must share one sum.",
-    ),
-    "no tiles at all": code(
-        """
-import numpy as np
-from numba import njit
-
-
-@njit
-def tiled_attention(q, k, v, tile):
-    T, S, D = q.shape[0], k.shape[0], q.shape[1]
-    w, out = np.empty((T, S)), np.zeros((T, D))
-    for t in range(T):
-        for s in range(S):
-            w[t, s] = np.sum(q[t] * k[s]) / np.sqrt(D)
-    for t in range(T):
-        e = np.exp(w[t] - np.max(w[t]))
-        for s in range(S):
-            out[t] += e[s] / np.sum(e) * v[s]
-    return out
-""",
-        says="not to be stored",
-    ),
-    "the engine's own": code(
-        """
-import kernels
-
-
-def tiled_attention(q, k, v, tile):
-    return kernels.backend("numba").attention(q, k, v)
-""",
-        says="not to call",
-    ),
-}
-
 
 def expected(q, k, v, tile):
     return F.attention(*(Tensor(one[None, None]) for one in (q, k, v))).numpy()[0, 0]
@@ -193,8 +104,8 @@ def demands(case, counters):
     most = 2 * max(q.size, k.size)
     if len(q) * len(k) > most and counters["largest_array"] > most:
         return (
-            f"The numbers are right, but an array with {counters['largest_array']} entries is made for {len(q)} queries "
-            f"and {len(k)} keys: the scores are not to be stored, only those of one tile."
+            f"The numbers are right, but an array with {counters['largest_array']} entries is made for {len(q)} "
+            f"queries and {len(k)} keys: the scores are not to be stored, only those of one tile."
         )
     return None
 

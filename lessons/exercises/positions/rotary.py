@@ -14,16 +14,10 @@ Example: x = [[1, 0]] at position 1 becomes [[cos 1, sin 1]] = [[0.5403, 0.8415]
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "positions", "14", 2, 15
 RESULTS = ("out",)
-
-HINTS = (
-    "x[:, 0::2] and x[:, 1::2] are the first and the second columns of all pairs.",
-    "The angles have shape (T, D/2): positions[:, None] / 10000 ** (np.arange(0, D, 2) / D).",
-    "Keep both old columns before you write: the second formula still needs the first column as it was.",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -52,86 +46,6 @@ def rotary(x, positions):
     turn = np.exp(1j * np.outer(positions, 10000.0 ** (-np.arange(D // 2) * 2.0 / D)))
     return (z * turn).view(np.float64)
 '''
-
-WRONG = {
-    "turned the other way": edit(
-        "first * c - second * s",
-        "first * c + second * s",
-        "first * s + second * c",
-        "second * c - first * s",
-        tell="The pairs are turned the other way round: the minus belongs to the first formula.",
-    ),
-    "two plus signs": edit(
-        "first * c - second * s", "first * c + second * s", tell="A rotation has one minus: x[2i] cos - x[2i+1] sin."
-    ),
-    "pairs from halves": edit(
-        "first, second = x[:, 0::2], x[:, 1::2]",
-        "first, second = x[:, : D // 2], x[:, D // 2 :]",
-        "out[:, 0::2]",
-        "out[:, : D // 2]",
-        "out[:, 1::2]",
-        "out[:, D // 2 :]",
-        tell="Column i is paired with column i + D/2; here the columns of a pair lie side by side.",
-    ),
-    "already overwritten": edit(
-        "    out = np.empty(x.shape)\n",
-        "    out = x.copy()\n    first, second = out[:, 0::2], out[:, 1::2]\n",
-        tell="The first column is overwritten before the second formula uses it.",
-    ),
-    "positions counted, not given": edit(
-        "positions[:, None]",
-        "np.arange(len(x))[:, None]",
-        tell="The rows are counted from 0; use the positions that are given.",
-    ),
-    "exponent i": edit("np.arange(0, D, 2) / D", "np.arange(D // 2) / D", tell="The exponent is i / D; it is 2i / D."),
-    "added, not turned": code(
-        """
-import numpy as np
-
-
-def rotary(x, positions):
-    angle = positions[:, None] / 10000.0 ** (np.arange(0, x.shape[1], 2) / x.shape[1])
-    out = x.copy()
-    out[:, 0::2] += np.sin(angle)
-    out[:, 1::2] += np.cos(angle)
-    return out
-""",
-        tell="The waves are added to x; rotary positions turn it.",
-    ),
-    "one angle": edit(
-        "10000.0 ** (np.arange(0, D, 2) / D)",
-        "np.ones(D // 2)",
-        tell="All pairs turn at the same speed; each has its own wavelength.",
-    ),
-    "sine and cosine exchanged": edit(
-        "c, s = np.cos(angle), np.sin(angle)",
-        "s, c = np.cos(angle), np.sin(angle)",
-        tell="Sine and cosine are exchanged: at position 0 nothing should change.",
-    ),
-    "multiplied": edit(
-        "[:, None] / 10000.0",
-        "[:, None] * 10000.0",
-        tell="The position is multiplied by 10000^(2i/D) instead of divided.",
-    ),
-    "second column left": edit(
-        "first * s + second * c", "second", tell="Only the first column of each pair is turned."
-    ),
-    "in place": edit(
-        "    out = np.empty(x.shape)\n",
-        "    first, second, out = first.copy(), second.copy(), x\n",
-        says="writes to its inputs",
-    ),
-    "the engine's own": code(
-        """
-import autograd.functional as F
-
-
-def rotary(x, positions):
-    return F.rotary(x, positions)
-""",
-        says="not to call",
-    ),
-}
 
 
 def expected(x, positions):

@@ -17,17 +17,11 @@ Example: for C = 2 and k = 0 it is the identity; for C = 2 and k = 1 it is [[0.5
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 from minitransformer import positional_encoding
 
 TRACK, LESSON, LEVEL, MINUTES = "positions", "04", 2, 15
 RESULTS = ("M",)
-
-HINTS = (
-    "Start from np.zeros((C, C)) and fill one block of two rows and two columns for every pair.",
-    "Write table[p + k] of one pair as sin(p w + k w), cos(p w + k w), and apply the two formulas: what multiplies what?",
-    "M[2i, 2i] = M[2i+1, 2i+1] = cos(k w), M[2i, 2i+1] = sin(k w), M[2i+1, 2i] = -sin(k w).",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -61,64 +55,6 @@ def shift_matrix(k, d_model):
         M[a : a + 2, a : a + 2] = np.linalg.solve(table(p)[:, a : a + 2], table(p + k)[:, a : a + 2]).T
     return M
 '''
-
-WRONG = {
-    "turned the other way": edit("= c, s  #", "= c, -s  #", "= -s, c  #", "= s, c  #", says="transposed"),
-    "shift from p to p - k": edit("angle = k /", "angle = -k /", says="transposed"),
-    "two plus signs": edit(
-        "= -s, c  #", "= s, c  #", tell="Both off-diagonal entries are +sin: a rotation needs one minus."
-    ),
-    "sine and cosine exchanged": edit(
-        "c, s = np.cos(angle), np.sin(angle)",
-        "s, c = np.cos(angle), np.sin(angle)",
-        tell="Sine and cosine are exchanged inside the blocks.",
-    ),
-    "one angle for all": edit(
-        "10000.0 ** (a / d_model)", "1.0", tell="All pairs are turned by the same angle; each has its own wavelength."
-    ),
-    "exponent i": edit("a / d_model)", "a / 2 / d_model)", tell="The exponent is i / C; it is 2i / C."),
-    "multiplied": edit(
-        "k / 10000.0", "k * 10000.0", tell="The angle is multiplied by 10000^(2i/C) instead of divided."
-    ),
-    "halves": edit(
-        "M[a, a], M[a, a + 1] = c, s  # the new sine\n        M[a + 1, a], M[a + 1, a + 1] = -s, c  # the new cosine",
-        "i, j = a // 2, a // 2 + d_model // 2\n        M[i, i], M[i, j], M[j, i], M[j, j] = c, s, -s, c",
-        tell="The matrix is for a table with all sines first; in ours sines and cosines alternate.",
-    ),
-    "k - 1": edit("angle = k /", "angle = (k - 1) /", tell="It shifts by k - 1: off by one."),
-    "only the first pair": edit(
-        "range(0, d_model, 2)", "range(0, 2, 2)", tell="Only the first pair is filled in; every pair has a block."
-    ),
-    "diagonal only": edit(
-        "M[a, a], M[a, a + 1] = c, s",
-        "M[a, a] = c",
-        "M[a + 1, a], M[a + 1, a + 1] = -s, c",
-        "M[a + 1, a + 1] = c",
-        tell="The off-diagonal entries of the blocks are missing: sine and cosine of a pair mix.",
-    ),
-    "identity": code(
-        """
-import numpy as np
-
-
-def shift_matrix(k, d_model):
-    return np.eye(d_model)
-""",
-        tell="The identity shifts by nothing: it is right for k = 0 only.",
-    ),
-    "the engine's own": code(
-        """
-import numpy as np
-from minitransformer import positional_encoding
-
-
-def shift_matrix(k, d_model):
-    table = positional_encoding(4 * d_model + abs(k), d_model)
-    return np.linalg.lstsq(table[: 4 * d_model], table[k : 4 * d_model + k], rcond=None)[0].T
-""",
-        says="not to call",
-    ),
-}
 
 
 def expected(k, d_model):

@@ -19,16 +19,10 @@ gradient.
 import numpy as np
 
 from kernels import backend
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "training", "07", 2, 15
 RESULTS = ("weight", "m", "v")
-
-HINTS = (
-    "Four lines, one for each formula. New arrays, so that those given stay as they are.",
-    "m and v are returned as they are; the corrected ones are used for the step only.",
-    "weight - lr * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -57,63 +51,6 @@ def adam_step(weight, gradient, m, v, step, lr):
     width = lr * root / (1 - 0.9**step)
     return weight - width * m / (np.sqrt(v) + 1e-8 * root), m, v
 """
-
-WRONG = {
-    "no correction": edit(
-        "m_hat = m / (1 - b1**step)",
-        "m_hat = m",
-        "v_hat = v / (1 - b2**step)",
-        "v_hat = v",
-        tell="The corrections by 1 - b1ᵗ and 1 - b2ᵗ are missing.",
-    ),
-    "only m corrected": edit("v_hat = v / (1 - b2**step)", "v_hat = v", tell="v is not corrected by 1 - b2ᵗ."),
-    "only v corrected": edit("m_hat = m / (1 - b1**step)", "m_hat = m", tell="m is not corrected by 1 - b1ᵗ."),
-    "steps from 0": edit(
-        "b1**step",
-        "b1 ** (step + 1)",
-        "b2**step",
-        "b2 ** (step + 1)",
-        tell="The corrections count one step too many: t is 1 in the first step.",
-    ),
-    "corrected means returned": edit(
-        "+ eps), m, v",
-        "+ eps), m_hat, v_hat",
-        tell="The corrected m and v are returned; they would be corrected again in the next step.",
-    ),
-    "no root": edit("np.sqrt(v_hat)", "v_hat", tell="It is divided by v̂; the root is missing."),
-    "eps under the root": edit(
-        "(np.sqrt(v_hat) + eps)", "np.sqrt(v_hat + eps)", tell="eps stands under the root; it is added after it."
-    ),
-    "no eps": edit(" + eps), m", "), m", tell="eps is missing: where the gradients are zero, it is 0/0."),
-    "gradient for m": edit("lr * m_hat", "lr * gradient", says="expected"),
-    "uphill": edit("weight - lr", "weight + lr", tell="The step goes uphill: it must be subtracted."),
-    "b1 and b2 exchanged": edit("b1, b2, eps = 0.9, 0.999, 1e-8", "b2, b1, eps = 0.9, 0.999, 1e-8", says="expected"),
-    "not squared": edit("gradient**2", "np.abs(gradient)", says="expected"),
-    "weights of the mean exchanged": edit(
-        "b1 * m + (1 - b1) * gradient", "(1 - b1) * m + b1 * gradient", says="expected"
-    ),
-    "sign descent": code(
-        """
-import numpy as np
-
-
-def adam_step(weight, gradient, m, v, step, lr):
-    return weight - lr * np.sign(gradient), 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
-""",
-        says="expected",
-    ),
-    "the engine's own": code(
-        """
-import kernels
-
-
-def adam_step(weight, gradient, m, v, step, lr):
-    kernels.backend("numpy").adam(weight, gradient, m, v, lr, 0.9, 0.999, 1e-8, 0.0, False, step, 1.0)
-    return weight, m, v
-""",
-        says="not to call",
-    ),
-}
 
 
 def expected(weight, gradient, m, v, step, lr):

@@ -12,16 +12,10 @@ Example: gradients [3] and [4] have the norm 5. With most = 1 they become [0.6] 
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "training", "07", 1, 10
 RESULTS = ("gradients", "norm")
-
-HINTS = (
-    "One number for all arrays: add up the squares of all entries of all of them, then take the root.",
-    "Nothing changes if the norm is not above `most`. A norm of 0 must not be divided by.",
-    "factor = most / norm if norm > most else 1.0; return [g * factor for g in gradients], norm.",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -46,70 +40,6 @@ def clip_gradients(gradients, most):
         return [np.array(g) for g in gradients], norm
     return [g / norm * most for g in gradients], norm
 """
-
-WRONG = {
-    "each array alone": edit(
-        "[g * factor for g in gradients]",
-        "[g * min(1.0, most / max(np.sqrt((g**2).sum()), 1e-300)) for g in gradients]",
-        tell="Every array is clipped by its own norm: the direction changes. They share one norm.",
-    ),
-    "every entry": edit(
-        "[g * factor for g in gradients]",
-        "[np.clip(g, -most, most) for g in gradients]",
-        tell="Every entry is cut at ±most: the direction changes. The whole is scaled by one factor.",
-    ),
-    "always scaled": edit(
-        "most / norm if norm > most else 1.0",
-        "most / max(norm, 1e-300)",
-        tell="Short gradients are stretched; only long ones are shortened.",
-    ),
-    "no root": edit(
-        "np.sqrt(sum((g**2).sum() for g in gradients))", "sum((g**2).sum() for g in gradients)", says="expected"
-    ),
-    "sum of norms": edit(
-        "np.sqrt(sum((g**2).sum() for g in gradients))",
-        "sum(np.sqrt((g**2).sum()) for g in gradients)",
-        tell="The norms of the arrays are added; the squares add up, and the root comes last.",
-    ),
-    "absolute values": edit(
-        "np.sqrt(sum((g**2).sum() for g in gradients))",
-        "sum(np.abs(g).sum() for g in gradients)",
-        tell="The absolute values are added; the norm is the root of the sum of squares.",
-    ),
-    "largest entry": edit(
-        "np.sqrt(sum((g**2).sum() for g in gradients))", "max(np.abs(g).max() for g in gradients)", says="expected"
-    ),
-    "norm after": edit(
-        "for g in gradients], norm",
-        "for g in gradients], min(norm, most)",
-        tell="The norm after clipping is returned; it is asked for before.",
-    ),
-    "upside down": edit(
-        "most / norm if", "norm / most if", tell="The factor is upside down: long gradients get longer."
-    ),
-    "in place": edit(
-        "    return [g * factor for g in gradients], norm",
-        "    for g in gradients:\n        g *= factor\n    return gradients, norm",
-        says="writes to its inputs",
-    ),
-    "set to length 1": edit(
-        "most / norm if", "1 / norm if", tell="The clipped gradient has length 1; it should have length `most`."
-    ),
-    "thrown away": edit("most / norm if", "0.0 if", tell="Long gradients are thrown away; they should be shortened."),
-    "mean of squares": edit(
-        "(g**2).sum()", "(g**2).mean()", tell="The mean of the squares is taken in each array; it is their sum."
-    ),
-    "the engine's own": code(
-        """
-from minitransformer.optim import clip_grad_norm
-
-
-def clip_gradients(gradients, most):
-    return gradients, clip_grad_norm(gradients, most)
-""",
-        says="not to call",
-    ),
-}
 
 
 def expected(gradients, most):

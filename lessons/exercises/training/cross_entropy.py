@@ -16,16 +16,10 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "training", "07", 2, 15
 RESULTS = ("loss",)
-
-HINTS = (
-    "First throw away the rows that do not count: counts = targets != ignore; logits[counts], targets[counts].",
-    "top + log Σ exp(row - top) is the logarithm of the sum without overflow.",
-    "logits[np.arange(n), targets] picks the score of the right word in every row.",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -54,76 +48,6 @@ def cross_entropy(logits, targets, ignore):
             surprises.append(top + math.log(math.fsum(math.exp(a - top) for a in away)))
     return math.fsum(surprises) / len(surprises)
 """
-
-WRONG = {
-    "sum": edit(".mean()", ".sum()", tell="The surprises are added up; the loss is their mean."),
-    "mean over all rows": edit(
-        "(log_sum - right).mean()",
-        "(log_sum - right).sum() / len(counts)",
-        tell="It is divided by the number of all rows; only those that count belong there.",
-    ),
-    "ignored words counted": edit(
-        "    logits, targets = logits[counts], targets[counts]\n",
-        "    targets = np.where(counts, targets, 0)\n",
-        tell="Ignored words are counted, as if their target were word 0.",
-    ),
-    "overflow": edit(
-        "top[:, 0] + np.log(np.exp(logits - top).sum(axis=-1))", "np.log(np.exp(logits).sum(axis=-1))", says="overflow"
-    ),
-    "top not added back": edit(
-        "top[:, 0] + np.log",
-        "np.log",
-        tell="The largest score is subtracted before exp, but not added back after the logarithm.",
-    ),
-    "sign": edit(
-        "(log_sum - right)",
-        "(right - log_sum)",
-        tell="The sign is wrong: a surprise is minus the logarithm of a probability.",
-    ),
-    "no logarithm": edit(
-        "return (log_sum - right).mean()",
-        "return 1 - np.exp(right - log_sum).mean()",
-        tell="One minus the probability is not the surprise: the logarithm is missing.",
-    ),
-    "base 2": edit(
-        "return (log_sum - right).mean()",
-        "return (log_sum - right).mean() / np.log(2)",
-        tell="The logarithm has base 2; it is the natural one.",
-    ),
-    "score of the right word alone": edit(
-        "(log_sum - right).mean()", "-right.mean()", tell="log Σ exp is missing: scores are not probabilities yet."
-    ),
-    "best word": edit(
-        "right = logits[np.arange(len(targets)), targets]",
-        "right = logits.max(axis=-1)",
-        tell="The score of the best word is taken; it should be that of the right word.",
-    ),
-    "wrong axis": edit("logits[np.arange(len(targets)), targets]", "logits[:, targets]", says="expected"),
-    "normalized over the words of the batch": edit(
-        "np.exp(logits - top).sum(axis=-1)", "np.exp(logits - top).sum()", says="expected"
-    ),
-    "only the example": code(
-        """
-import numpy as np
-
-
-def cross_entropy(logits, targets, ignore):
-    return np.log(logits.shape[1])
-""",
-        tell="That is log V, right only where all scores are equal.",
-    ),
-    "the engine's own": code(
-        """
-import autograd.functional as F
-from autograd import Tensor
-
-
-def cross_entropy(logits, targets, ignore):
-    return F.cross_entropy(Tensor(logits), targets, ignore_index=ignore).item()
-""",
-        says="not to call",
-    ),
-}
 
 
 def expected(logits, targets, ignore):

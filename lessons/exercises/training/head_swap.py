@@ -16,16 +16,10 @@ Example: {"base.w": w, "head.weight": a, "head.bias": b} becomes {"base.w": w, "
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "training", "11", 1, 10
 RESULTS = ("new",)
-
-HINTS = (
-    "Go through the old dictionary, and keep what does not begin with 'head.'.",
-    "name.startswith('head.') tells; 'header.w' or 'base.head.w' are not of the head.",
-    "{name: array.copy() for ... if not ...} | {'head.weight': 0.02 * rng_numbers, 'head.bias': np.zeros(len(rng_numbers))}",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -53,36 +47,6 @@ def swap_head(old, rng_numbers):
     classes = rng_numbers.shape[0]
     return {**new, "head.bias": np.repeat(0.0, classes), "head.weight": rng_numbers / 50}
 """
-
-WRONG = {
-    "old head kept": edit(' if not name.startswith("head.")', "", says="dictionary"),
-    "any name with head": edit('not name.startswith("head.")', '"head" not in name', says="dictionary"),
-    "without the point": edit('startswith("head.")', 'startswith("head")', says="dictionary"),
-    "old weight": edit("0.02 * rng_numbers", 'old["head.weight"]', says="shape"),
-    "too large": edit("0.02 * rng_numbers", "rng_numbers.copy()", tell="The new weight lacks the factor 0.02."),
-    "zero weight": edit("0.02 * rng_numbers", "0 * rng_numbers", says="zero"),
-    "no bias": edit('    new["head.bias"] = np.zeros(len(rng_numbers))\n', "", says="dictionary"),
-    "bias of the old size": edit("np.zeros(len(rng_numbers))", 'np.zeros(len(old["head.bias"]))', says="shape"),
-    "bias of ones": edit("np.zeros(len", "np.ones(len", tell="The new bias is one; it should be zero."),
-    "bias of the width": edit("np.zeros(len(rng_numbers))", "np.zeros(rng_numbers.shape[1])", says="shape"),
-    "transposed": edit("0.02 * rng_numbers", "0.02 * rng_numbers.T", says="transposed"),
-    "base forgotten": edit("for name, array in old.items()", "for name, array in ()", says="dictionary"),
-    "the base set back": edit("array.copy() for", "np.zeros(array.shape) for", says="zero"),
-    "the old one changed": code(
-        """
-import numpy as np
-
-
-def swap_head(old, rng_numbers):
-    for name in [name for name in old if name.startswith("head.")]:
-        del old[name]
-    old["head.weight"] = 0.02 * rng_numbers
-    old["head.bias"] = np.zeros(len(rng_numbers))
-    return old
-""",
-        says="writes to its inputs",
-    ),
-}
 
 
 def expected(old, rng_numbers):

@@ -17,16 +17,10 @@ import numpy as np
 
 import autograd.functional as F
 from autograd import Tensor
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "training", "13", 2, 15
 RESULTS = ("loss",)
-
-HINTS = (
-    "log p = logits - log Σ exp(logits), with the largest score subtracted first.",
-    "Two numbers for each row: log p of the right word, and the mean of all log p.",
-    "-((1 - eps) * log_p[rows, targets] + eps * log_p.mean(axis=-1)).mean()",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -54,62 +48,6 @@ def smoothed_loss(logits, targets, eps):
     log_sum = top + np.log(np.sum(np.exp(logits - top[:, None]), axis=1))
     return np.mean(log_sum - np.sum(wanted * logits, axis=1))
 """
-
-WRONG = {
-    "no smoothing": edit(
-        "(1 - eps) * right + eps * spread", "right", tell="eps is not used: this is plain cross-entropy."
-    ),
-    "sum for mean": edit("log_p.mean(axis=-1)", "log_p.sum(axis=-1)", tell="Every word gets eps; it is eps / V."),
-    "right word without its share": edit(
-        "log_p.mean(axis=-1)",
-        "(log_p.sum(axis=-1) - right) / max(1, logits.shape[-1] - 1)",
-        tell="eps is spread over the other V - 1 words; here it is spread over all V.",
-    ),
-    "not taken away": edit(
-        "(1 - eps) * right", "right", tell="The right word keeps all its probability; it should have 1 - eps."
-    ),
-    "eps and 1 - eps exchanged": edit(
-        "(1 - eps) * right + eps * spread", "eps * right + (1 - eps) * spread", tell="eps and 1 - eps are exchanged."
-    ),
-    "sign": edit("return -((1", "return ((1", tell="The sign is wrong: the loss is minus the logarithm."),
-    "sum over rows": edit(
-        "eps * spread).mean()", "eps * spread).sum()", tell="The rows are added up; the loss is their mean."
-    ),
-    "overflow": edit("logits - logits.max(axis=-1, keepdims=True)", "logits", says="overflow"),
-    "scores for log p": edit(
-        "shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))",
-        "shifted",
-        tell="The scores are used as if they were logarithms of probabilities.",
-    ),
-    "probabilities smoothed": edit(
-        "log_p.mean(axis=-1)",
-        "np.log(np.exp(log_p).mean(axis=-1))",
-        tell="The logarithm of the mean is taken; it is the mean of the logarithms.",
-    ),
-    "mean over rows": edit("log_p.mean(axis=-1)", "log_p.mean(axis=0)[targets]", says="expected"),
-    "fixed eps": edit("    shifted", "    eps = 0.1\n    shifted", tell="eps is 0.1, whatever is asked for."),
-    "only the example": code(
-        """
-import numpy as np
-
-
-def smoothed_loss(logits, targets, eps):
-    return np.log(logits.shape[1])
-""",
-        tell="That is log V, right only where all scores are equal.",
-    ),
-    "the engine's own": code(
-        """
-import autograd.functional as F
-from autograd import Tensor
-
-
-def smoothed_loss(logits, targets, eps):
-    return F.cross_entropy(Tensor(logits), targets).item()
-""",
-        says="not to call",
-    ),
-}
 
 
 def expected(logits, targets, eps):

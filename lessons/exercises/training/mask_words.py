@@ -18,16 +18,10 @@ Example: ids = [7, 8], chance = [0.1, 0.9], choice = [0.5, 0.5], mask = 1: the i
 
 import numpy as np
 
-from lessons.exercises.exercise import Case, code, edit
+from lessons.exercises.exercise import Case
 
 TRACK, LESSON, LEVEL, MINUTES = "training", "12", 1, 10
 RESULTS = ("inputs", "targets")
-
-HINTS = (
-    "First chosen = chance < 0.15. Targets follow from that alone.",
-    "np.where inside np.where: mask, random word or the word itself.",
-    "changed = np.where(choice < 0.8, mask, np.where(choice < 0.9, random_words, ids)), and only where chosen.",
-)
 
 SOLUTION = '''
 import numpy as np
@@ -54,65 +48,6 @@ def mask_words(ids, chance, choice, random_words, mask):
         inputs.append(mask if b < 0.8 else other if b < 0.9 else word)
     return inputs, targets
 """
-
-WRONG = {
-    "everything masked": edit(
-        "np.where(choice < 0.8, mask, np.where(choice < 0.9, random_words, ids))",
-        "mask",
-        tell="Every chosen word becomes the mask; a tenth becomes a random word, a tenth stays.",
-    ),
-    "targets for all": edit(
-        "np.where(chosen, ids, -1)", "ids.copy()", tell="Every word has a target; only the chosen ones count."
-    ),
-    "no target for those that stay": edit(
-        "np.where(chosen, ids, -1)",
-        "np.where(inputs != ids, ids, -1)",
-        tell="Chosen words that stay as they are have no target; they should be guessed too.",
-    ),
-    "targets after masking": edit(
-        "np.where(chosen, ids, -1)",
-        "np.where(chosen, inputs, -1)",
-        tell="The targets are the words after masking; the model should guess the words as they were.",
-    ),
-    "targets the wrong way round": edit(
-        "np.where(chosen, ids, -1)",
-        "np.where(chosen, -1, ids)",
-        tell="The words that were not chosen have the targets.",
-    ),
-    "85 % chosen": edit(
-        "chance < 0.15", "chance > 0.15", tell="The comparison is the wrong way round: 85 % are chosen."
-    ),
-    "limits included": edit("chance < 0.15", "chance <= 0.15", tell="A chance of exactly 0.15 is not chosen."),
-    "no random words": edit(
-        "np.where(choice < 0.9, random_words, ids)", "ids", tell="Random words are missing: 0.8 ≤ choice < 0.9."
-    ),
-    "none stays": edit(
-        "np.where(choice < 0.9, random_words, ids)",
-        "random_words",
-        tell="A tenth of the chosen words should stay as they are.",
-    ),
-    "random and same exchanged": edit(
-        "np.where(choice < 0.9, random_words, ids)",
-        "np.where(choice < 0.9, ids, random_words)",
-        tell="Random words and words that stay are exchanged.",
-    ),
-    "all words changed": edit(
-        "np.where(chosen, changed, ids)", "changed", tell="All words are changed; only the chosen ones should be."
-    ),
-    "zero for no target": edit("ids, -1)", "ids, 0)", tell="0 is a word; what does not count is -1."),
-    "in place": edit(
-        "inputs = np.where(chosen, changed, ids)\n    targets = np.where(chosen, ids, -1)",
-        "targets = np.where(chosen, ids, -1)\n    ids[chosen] = changed[chosen]\n    inputs = ids",
-        says="writes to its inputs",
-    ),
-    "only the example": code(
-        """
-def mask_words(ids, chance, choice, random_words, mask):
-    return [1, 8], [7, -1]
-""",
-        says="expected",
-    ),
-}
 
 
 def expected(ids, chance, choice, random_words, mask):

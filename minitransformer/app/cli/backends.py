@@ -6,10 +6,9 @@ example:
 
 import argparse
 import os
-from dataclasses import dataclass
 
 import kernels
-from minitransformer.app.cli.namespace import options_of
+from minitransformer.app.cli.namespace import JsonOptions, options_of
 from minitransformer.app.tables import table
 
 TIERS = {
@@ -21,17 +20,12 @@ TIERS = {
 MERELY_PRINTS = True
 
 
-@dataclass(frozen=True)
-class Options:
-    json: bool = False
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    options = options_of(Options, arguments)
+    options = options_of(JsonOptions, arguments)
     import numpy
 
     current = kernels.current().name

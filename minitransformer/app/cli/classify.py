@@ -30,14 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from minitransformer.app.tables import Table
     from minitransformer.app.tasks.classifying import names_of
-    from minitransformer.app.tasks.trained import open_model
 
-    options = options_of(_input.TextOptions, arguments)
-    groups = _input.groups_from(options)
-    first = next(groups, [])
-    trained = open_model(options.model, "Classifier")
+    trained, first, groups = _using.opened(options_of(_input.TextOptions, arguments), "Classifier")
     names, codec = names_of(trained.checkpoint), trained.codecs["text"]
-    _using.announce(trained)
     truth: list[str] = []
     if not first:
         first, truth = _fresh(trained)

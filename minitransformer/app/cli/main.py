@@ -20,6 +20,7 @@ import kernels
 from kernels.backend import VARIABLE
 from minitransformer import __version__
 from minitransformer.app import output, ranks, watcher
+from minitransformer.app.cli.start import TRAINING
 from minitransformer.app.cli.surroundings import tidy_up
 from minitransformer.errors import UserError, one_line, system_error
 
@@ -42,7 +43,6 @@ COMMANDS = {
     "bench": "measure the engine's speed and memory, side by side with PyTorch",
 }
 
-TRAINING = ("pretrain", "finetune", "train-translator")  # commands that several ranks can share
 PROGRAM = "minitransformer"
 
 EXAMPLES = """examples:
@@ -126,7 +126,7 @@ def main(
 
     def work() -> int:
         if name in TRAINING:
-            watcher.start_early()  # a rank that dies while it loads the rest is missed too
+            watcher.start_early()  # unless it was done: this may have been called from Python
         ranks.hush()
         tidy_up()
         if name not in COMMANDS and name not in added_commands():

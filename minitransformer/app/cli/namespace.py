@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 AnyOptions = TypeVar("AnyOptions")
+
+
+@dataclass(frozen=True)
+class JsonOptions:
+    """Of the commands that print a table, or the same as JSON."""
+
+    json: bool = False
 
 
 def named(kind: type, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -39,9 +39,10 @@ def add_training(parser: argparse.ArgumentParser, out: str, texts: str, kind: st
     run.add_argument("--batch", type=numbers.at_least_one, metavar="N", help="texts in a batch")
     help = (
         "cut each batch into N slices, a power of two, whose gradients are added in a fixed order: the same bytes for "
-        "any number of ranks (default: 8 under mpiexec; without it batches stay whole)"
+        "any number of ranks, and memory for one slice at a time (default: 8 under mpiexec; without it batches stay "
+        "whole)"
     )
-    run.add_argument("--slices", type=numbers.at_least_one, metavar="N", help=help)
+    run.add_argument("--slices", "--accumulate", type=numbers.at_least_one, metavar="N", help=help)
     help = "layers keep their inputs only and are computed again in backward: less memory, more time, the same bits"
     run.add_argument("--recompute", action="store_true", help=help)
     run.add_argument("--lr", type=numbers.positive, metavar="X", help="highest learning rate")

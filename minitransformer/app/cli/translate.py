@@ -29,14 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from minitransformer.app.tasks.trained import open_model
     from minitransformer.app.tasks.translating import translations
 
     options = options_of(_input.TextOptions, arguments)
-    groups = _input.groups_from(options)
-    first = next(groups, [])
-    trained = open_model(options.model, "Translator")
-    _using.announce(trained)
+    trained, first, groups = _using.opened(options, "Translator")
     demonstration = not first
     if demonstration:
         first = _fresh(trained)

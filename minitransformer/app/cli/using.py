@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from minitransformer.app.cli.main import add_backend
+from minitransformer.app.cli.text_input import TextOptions, groups_from
 
 if TYPE_CHECKING:
     from minitransformer.app.tasks.text_codec import TextCodec
@@ -19,6 +20,18 @@ def add_model(parser: argparse.ArgumentParser, folder: str, more: str = "") -> N
     help = f"folder of a run, or one of its step-*.json files{more} (default: {folder})"
     parser.add_argument("--model", metavar="RUN", help=help)
     add_backend(parser)
+
+
+def opened(options: TextOptions, kind: str) -> tuple[Trained, list[str], Iterator[list[str]]]:
+    """The model, the first texts to answer to and those still to come. Texts are looked at before the model is read: a
+    mistake in them costs no waiting."""
+    from minitransformer.app.tasks.trained import open_model
+
+    groups = groups_from(options)
+    first = next(groups, [])
+    trained = open_model(options.model, kind)
+    announce(trained)
+    return trained, first, groups
 
 
 def announce(trained: Trained) -> None:

@@ -43,6 +43,12 @@ def adjectives(table: str) -> tuple[Adjective, ...]:
     return tuple(found)
 
 
+def words(table: str) -> tuple[tuple[str, str, str], ...]:
+    """Lines of English, French for a man or a masculine noun, French for a woman or a feminine one."""
+    rows = (line.split() for line in table.strip().splitlines())
+    return tuple((english, masculine, feminine) for english, masculine, feminine in rows)
+
+
 def phrases(table: str) -> tuple[tuple[str, str], ...]:
     """Lines of English | French."""
     rows = (line.split("|") for line in table.strip().splitlines())

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from minitransformer.app.language.grammar import Expression, choice, one_of, seq, text
-from minitransformer.app.language.pair_forms import Noun, Verb
+from minitransformer.app.language.pair_forms import Noun, Verb, words
 from minitransformer.app.language.pair_lexicon import (
     ACTIVITIES,
     ADJECTIVES_AFTER,
@@ -37,28 +37,28 @@ from minitransformer.app.language.pair_lexicon import (
 
 Nouns = tuple[Noun, ...]
 
-# number -> English, French masculine, French feminine
+# singular and plural
 DETERMINERS = {
-    "s": (
-        ("the", "le", "la"),
-        ("this", "ce", "cette"),
-        ("my", "mon", "ma"),
-        ("your", "ton", "ta"),
-        ("his", "son", "sa"),
-        ("her", "son", "sa"),
-        ("our", "notre", "notre"),
-        ("their", "leur", "leur"),
-    ),
-    "p": (
-        ("the", "les", "les"),
-        ("these", "ces", "ces"),
-        ("my", "mes", "mes"),
-        ("your", "tes", "tes"),
-        ("his", "ses", "ses"),
-        ("her", "ses", "ses"),
-        ("our", "nos", "nos"),
-        ("their", "leurs", "leurs"),
-    ),
+    "s": words("""
+the le la
+this ce cette
+my mon ma
+your ton ta
+his son sa
+her son sa
+our notre notre
+their leur leur
+"""),
+    "p": words("""
+the les les
+these ces ces
+my mes mes
+your tes tes
+his ses ses
+her ses ses
+our nos nos
+their leurs leurs
+"""),
 }
 PREPOSITIONS = (("in", "dans"), ("near", "près de"), ("behind", "derrière"), ("in front of", "devant"))
 ADVERBS = (("often", "souvent"), ("always", "toujours"), ("sometimes", "parfois"), ("rarely", "rarement"))

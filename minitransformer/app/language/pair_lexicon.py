@@ -1,6 +1,6 @@
 """The bilingual word list; `pair_forms` says what stands in each column."""
 
-from minitransformer.app.language.pair_forms import adjectives, nouns, phrases, verbs
+from minitransformer.app.language.pair_forms import adjectives, nouns, phrases, verbs, words
 
 FAMILY = nouns("""
 boy boys garçon garçons m
@@ -207,17 +207,17 @@ lazy paresseux
 absent absent
 """)
 
-# English, French for a man, French for a woman; English says "a student", French just "étudiant"
-TRADES = (
-    ("student", "étudiant", "étudiante"),
-    ("lawyer", "avocat", "avocate"),
-    ("singer", "chanteur", "chanteuse"),
-    ("musician", "musicien", "musicienne"),
-    ("engineer", "ingénieur", "ingénieure"),
-    ("farmer", "fermier", "fermière"),
-    ("dancer", "danseur", "danseuse"),
-    ("writer", "écrivain", "écrivaine"),
-)
+# English says "a student", French just "étudiant"
+TRADES = words("""
+student étudiant étudiante
+lawyer avocat avocate
+singer chanteur chanteuse
+musician musicien musicienne
+engineer ingénieur ingénieure
+farmer fermier fermière
+dancer danseur danseuse
+writer écrivain écrivaine
+""")
 TRADES_NEUTRAL = phrases("""
 journalist | journaliste
 architect | architecte

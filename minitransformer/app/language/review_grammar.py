@@ -27,31 +27,33 @@ class Kind(NamedTuple):
     """A kind of book: its aspects in three pairs (plural ones marked with +), and adjectives made for it."""
 
     name: str
-    aspects: tuple[tuple[str, str], tuple[str, str], tuple[str, str]]
+    aspects: tuple[tuple[str, ...], ...]
     good: tuple[str, ...]
     bad: tuple[str, ...]
 
 
-KINDS = (
-    Kind("novel", (("opening", "heroine"), ("plot", "dialogues+"), ("style", "ending")),
-         ("moving", "subtle"), ("sentimental", "pretentious")),
-    Kind("thriller", (("murder", "detective"), ("clues+", "chases+"), ("suspense", "solution")),
-         ("gripping", "ingenious"), ("predictable", "implausible")),
-    Kind("cookbook", (("starters+", "soups+"), ("sauces+", "photographs+"), ("cakes+", "menu")),
-         ("delicious", "generous"), ("bland", "greasy")),
-    Kind("biography", (("preface", "childhood"), ("letters+", "anecdotes+"), ("research", "portrait")),
-         ("candid", "intimate"), ("evasive", "gossipy")),
-    Kind("anthology", (("sonnets+", "odes+"), ("rhymes+", "images+"), ("rhythm", "finale")),
-         ("musical", "luminous"), ("wooden", "obscure")),
-    Kind("guidebook", (("maps+", "walks+"), ("hotels+", "restaurants+"), ("advice", "index")),
-         ("reliable", "practical"), ("misleading", "outdated")),
-    Kind("chronicle", (("sieges+", "battles+"), ("kings+", "footnotes+"), ("chronology", "epilogue")),
-         ("vivid", "thorough"), ("dusty", "biased")),
-    Kind("fable", (("rabbit", "fox"), ("drawings+", "jokes+"), ("moral", "wedding")),
-         ("funny", "tender"), ("preachy", "gloomy")),
-    Kind("textbook", (("definitions+", "examples+"), ("proofs+", "exercises+"), ("diagrams+", "answers+")),
-         ("clear", "rigorous"), ("muddled", "careless")),
-)  # fmt: skip
+def _kinds(table: str) -> tuple[Kind, ...]:
+    """Lines of name: pair of aspects / pair / pair; good adjectives; bad adjectives."""
+    found = []
+    for line in table.strip().splitlines():
+        name, rest = line.split(": ")
+        aspects, good, bad = rest.split("; ")
+        pairs = tuple(tuple(pair.split()) for pair in aspects.split(" / "))
+        found.append(Kind(name, pairs, tuple(good.split()), tuple(bad.split())))
+    return tuple(found)
+
+
+KINDS = _kinds("""
+novel: opening heroine / plot dialogues+ / style ending; moving subtle; sentimental pretentious
+thriller: murder detective / clues+ chases+ / suspense solution; gripping ingenious; predictable implausible
+cookbook: starters+ soups+ / sauces+ photographs+ / cakes+ menu; delicious generous; bland greasy
+biography: preface childhood / letters+ anecdotes+ / research portrait; candid intimate; evasive gossipy
+anthology: sonnets+ odes+ / rhymes+ images+ / rhythm finale; musical luminous; wooden obscure
+guidebook: maps+ walks+ / hotels+ restaurants+ / advice index; reliable practical; misleading outdated
+chronicle: sieges+ battles+ / kings+ footnotes+ / chronology epilogue; vivid thorough; dusty biased
+fable: rabbit fox / drawings+ jokes+ / moral wedding; funny tender; preachy gloomy
+textbook: definitions+ examples+ / proofs+ exercises+ / diagrams+ answers+; clear rigorous; muddled careless
+""")
 
 # word: weight; some words are everyone's favourites, as in any real language
 GOOD = {

@@ -44,7 +44,8 @@ result = train(
 On several processes, `mpiexec -n N python program.py` with `train(..., ranks=minitransformer.app.ranks.world())`, or
 `mpiexec -n N minitransformer pretrain ...`, leaves the same files for every N, times apart: batches are then cut into 8
 slices. A run without mpiexec takes its batches whole, unless told otherwise (`Options(slices=8)`, `--slices 8`); the
-two differ in their last bits and in their dropout masks.
+two differ in their last bits and in their dropout masks. Slices are computed one after the other and their gradients
+accumulate: many of them allow for batches that memory does not hold.
 
 loop.py        the steps, and between them evaluation and limits
 slices.py      the steps on several ranks (mpiexec), the same bytes for any number of them

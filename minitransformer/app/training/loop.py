@@ -106,7 +106,7 @@ def train(
         run.whole_state = steps.whole_state
     with run.opened(), Interrupts() as interrupts, training_on(ranks):
         if ranks.size > 1:
-            demand_agreement(ranks, run.environment | run.training | {"the data": _first_batch(batches)})
+            demand_agreement(ranks, run.environment | run.training | {"the data": _fingerprint(batches)})
         run.start(batches, resume)
         if ranks.size > 1:
             demand_agreement(ranks, {"the step": run.state.step, "the weights": digest(model.state_dict())})
@@ -120,11 +120,16 @@ def train(
         return run.finish(reason, between.signal, resume_command)
 
 
-def _first_batch(batches: BatchSource[Any]) -> str:
-    """Stands for the data, where ranks are compared."""
-    batch = next(iter(batches.epoch(0, 0)), None)
-    arrays = getattr(batch, "__dict__", {})
-    return digest({name: array for name, array in arrays.items() if isinstance(array, np.ndarray)})
+def _fingerprint(batches: BatchSource[Any]) -> str:
+    """Stands for the data, where ranks are compared: the first batch, and all arrays from which others are made."""
+    found = {}
+    for owner in (next(iter(batches.epoch(0, 0)), None), batches):
+        for name, value in getattr(owner, "__dict__", {}).items():
+            if isinstance(value, np.ndarray):
+                found[f"{name} of {type(owner).__name__}"] = value
+            elif isinstance(value, list | tuple) and value and all(isinstance(one, np.ndarray) for one in value):
+                found[f"{name} of {type(owner).__name__}"] = np.concatenate([one.ravel() for one in value])
+    return digest(found)
 
 
 class _BetweenSteps(Generic[ModelT, BatchT]):

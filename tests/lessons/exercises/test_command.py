@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,6 +56,44 @@ def test_from_the_start_to_a_passed_one(capsys, desk):
     kept = json.loads((desk / "exercises" / "progress.json").read_text())["matmul-gradient"]
     assert kept["tries"] == 2 and kept["hints"] == 3 and kept["solution"] and kept["passed"]
     assert "matmul-gradient" not in exercise(capsys, "next", "--track", "derivatives")
+
+
+def test_after_a_pass_the_same_lesson_goes_on_then_the_same_track(capsys, desk):
+    (desk / "exercises").mkdir()
+    left = {one.name for one in catalogue.ours()}
+    after = {}
+    for name in ("cut-word", "merge-pairs"):  # the two of lesson 17
+        (desk / "exercises" / f"{name}.py").write_text(solution_of(name))
+        said = exercise(capsys, "check", name)
+        assert f"compare with ours: minitransformer exercise solution {name}\n" in said
+        left.remove(name)
+        (after[name],) = re.findall(r"next: minitransformer exercise start (\S+)", said)
+    assert after["cut-word"] == "merge-pairs"
+    track = catalogue.named("merge-pairs", catalogue.ours()).track
+    assert after["merge-pairs"] in left and catalogue.named(after["merge-pairs"], catalogue.ours()).track == track
+
+
+def test_lists_are_shown_as_python_writes_them(capsys, desk):
+    (desk / "exercises").mkdir()
+    (desk / "exercises" / "cut-word.py").write_text(exercise(capsys, "wrong", "cut-word", "2"))
+    said = exercise(capsys, "check", "cut-word", code=1)
+    assert "merges (a list of 3)\n" in said and "merges = [('b', 'c'), ('a', 'b'), ('c', 'd')]\n" in said
+    assert "expected  a list of 3: ['a', 'bc', 'd']\n" in said and "got       a list of 2: ['ab', 'cd']\n" in said
+
+
+def test_a_wrong_answer_for_the_projector(capsys, desk):
+    one = catalogue.named("causal-mask", catalogue.ours())
+    shown = [exercise(capsys, "wrong", "causal-mask", str(n + 1)) for n in range(len(one.wrong))]
+    assert len(set(shown)) == len(one.wrong) >= 8
+    assert f"1 to {len(shown)}\n" in exercise(capsys, "wrong", "causal-mask")
+    named = exercise(capsys, "wrong", "causal-mask", "--tell")
+    for number, (program, (mistake, answer)) in enumerate(zip(shown, one.wrong.items(), strict=True), start=1):
+        assert program.rstrip() == answer.source(one.solution).rstrip(), "the program alone"
+        told = exercise(capsys, "wrong", "causal-mask", str(number), "--tell")
+        assert told.startswith(program) and mistake in told and answer.tell in told and mistake in named
+    for number in ("0", str(len(shown) + 1)):
+        assert f"1 to {len(shown)}, not {number}" in refused(capsys, "exercise", "wrong", "causal-mask", number)
+    assert "only `exercise wrong NAME NUMBER`" in refused(capsys, "exercise", "start", "causal-mask", "3")
 
 
 def test_a_name_alone_starts_or_checks(capsys, desk):
@@ -143,11 +182,14 @@ def test_without_a_compiler_the_rest_of_a_class_is_graded(capsys, desk, monkeypa
     assert "install g++" in (desk / "marks.csv").read_text()
 
 
-def test_a_teacher_adds_an_exercise_by_one_file(capsys, desk, monkeypatch):
+def test_a_teacher_adds_an_exercise_by_two_files(capsys, desk, monkeypatch):
     """The recipe of CONTRIBUTING, as it stands there."""
     (recipe,) = [one.code for one in snippets(ROOT / "CONTRIBUTING.md") if "TRACK, LESSON" in one.code]
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (heard,) = re.findall(r"^```toml\n(.*?)^```$", contributing, re.DOTALL | re.MULTILINE)
     (desk / "mine").mkdir()
     (desk / "mine" / "row_means.py").write_text(recipe)
+    (desk / "mine" / "row_means.toml").write_text(heard)
     assert power.main(["--more", "mine", "row-means"]) == 0
     assert "5 of 5" in capsys.readouterr().out
     assert "my course" in exercise(capsys, "--more", "mine")
@@ -157,12 +199,14 @@ def test_a_teacher_adds_an_exercise_by_one_file(capsys, desk, monkeypatch):
     file.write_text(file.read_text().replace('raise NotImplementedError("your turn")', "return x.sum(axis=1)"))
     assert "not divided by the number of columns" in exercise(capsys, "check", "row-means", code=1)
     (desk / "mine" / "bad.py").write_text('"""# Bad"""\nTRACK = "x"\n')
-    assert "HINTS, SOLUTION" in refused(capsys, "exercise", "list")
+    assert "SOLUTION, ANOTHER" in refused(capsys, "exercise", "list")
     undocumented = recipe.replace('    """x (N, C)  →  (N)"""\n', "")
     assert undocumented != recipe
     for text in (undocumented, recipe.replace("def row_means(x):", "row_means = 1 +")):
         (desk / "mine" / "bad.py").write_text(text)
         assert "no STUB, and SOLUTION does not end with a function" in refused(capsys, "exercise", "list")
+    (desk / "mine" / "bad.py").write_text(recipe)
+    assert "bad.toml: hints and wrong answers are missing" in refused(capsys, "exercise", "list")
     (desk / "mine" / "bad.py").write_text("1 / 0\n")
     assert "ZeroDivisionError" in refused(capsys, "exercise", "list")
 

@@ -20,6 +20,7 @@ COMPARISONS = {
 # bug-residual normalized words give small scores, from which nothing needs to be subtracted.
 SAME = {
     "padding-mask": {"top = np.where(np.isfinite(top), top, 1.0)", "return e / np.where(total == 0, 2.0, total)"},
+    "eight-bits": {"safe = np.where(step == 0, 2.0, step)[:, None]"},
     "clip-gradients": {"factor = most / norm if norm >= most else 1.0"},
     "bug-residual": {"e = np.exp(scores + scores.max(axis=-1, keepdims=True))"},
 }

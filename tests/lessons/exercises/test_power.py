@@ -6,7 +6,7 @@ import pytest
 
 import kernels
 from lessons.exercises import catalogue
-from lessons.exercises.exercise import edit
+from lessons.exercises.feedback import Wrong
 from lessons.exercises.judge import Judge
 from lessons.exercises.power import lines, measured, runnable
 from lessons.exercises.sandbox import Sandbox
@@ -58,14 +58,22 @@ def test_all_that_are_promised_are_there():
     assert [one.name for one in catalogue.ours()] == promised
 
 
+def test_every_lesson_has_exercises_and_the_readme_counts_them():
+    lessons = {script.name[:2] for script in catalogue.FOLDER.parent.glob("[0-9][0-9]_*.py")}
+    assert lessons == {one.lesson for one in catalogue.ours()}
+    readme = (catalogue.FOLDER.parents[1] / "README.md").read_text(encoding="utf-8")
+    assert f"{len(catalogue.ours())} exercises, one or more to each lesson" in readme
+
+
 def test_a_judge_that_is_too_kind_is_found(judge):
     """The measure itself: a right answer among the wrong ones, and a wrong one among the right."""
     exercise = catalogue.named("matmul-gradient", catalogue.ours())
-    right = edit("dy @ w", "(w.T @ dy.T).T", says="sign")
+    right = Wrong(edits=(("dy @ w", "(w.T @ dy.T).T"),), says="sign")
     power = measured(replace(exercise, wrong={"right": right}), judge)
     assert power.rejected == 0 and "gets through" in power.faults[0]
     power = measured(replace(exercise, another=exercise.solution.replace("dy @ w", "-dy @ w"), wrong={}), judge)
     assert power.accepted == 1 and "is rejected" in power.faults[0]
-    power = measured(replace(exercise, wrong={"sign": edit("dy @ w", "-dy @ w", says="transposed")}), judge)
+    sign = Wrong(edits=(("dy @ w", "-dy @ w"),), says="transposed")
+    power = measured(replace(exercise, wrong={"sign": sign}), judge)
     assert power.rejected == 1 and "is explained by" in power.faults[0]
     assert lines([power])[-1] == ("all", "", "1 of 1", "2 of 2")

@@ -4,6 +4,7 @@ import pytest
 
 import kernels
 from lessons.harness import runner
+from tests.lessons.conftest import NO_FIGURES
 
 
 @pytest.fixture
@@ -13,6 +14,7 @@ def school(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "SCRIPTS", tmp_path / "lessons")
     monkeypatch.setenv("MINITRANSFORMER_BACKEND", "numpy")
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("PYTHONPATH", NO_FIGURES)
     with kernels.use("numpy"):  # what a command sets ends with the test
         yield tmp_path
 

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tests.lessons.conftest import NO_FIGURES
+
 GOOD = "trial.check(world.colour == 'blue', f'the sky is {world.colour} (blue expected)')\nreturn 'proved', 'it is'"
 
 
@@ -12,7 +14,8 @@ def record(folder, name="01_tiny"):
 
 
 def run(python, script, tmp_path, *options):
-    return python(script, "--backend", "numpy", *options, cwd=tmp_path)
+    figures = {} if "plt." in script.read_text(encoding="utf-8") else {"PYTHONPATH": NO_FIGURES}
+    return python(script, "--backend", "numpy", *options, cwd=tmp_path, **figures)
 
 
 def test_a_sound_lesson_passes_and_leaves_its_record(python, write_lesson, tmp_path):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from hidden_words import FIRST, OOV, OPTIONS, PAD, SOS, corpus, whole_epoch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,18 +11,11 @@ from minitransformer.app.data import WordTokenizer
 
 TOKENIZER = WordTokenizer([f"w{i}" for i in range(50)], extra_specials=["[OTHER]"])
 OTHER = TOKENIZER.special("[OTHER]")
-SOS, PAD, OOV = 0, 1, 3
-FIRST, LAST = 4, TOKENIZER.first_extra - 1
-
-
-def corpus(n=80, seed=0):
-    generator = np.random.default_rng(seed)
-    return [generator.integers(FIRST, LAST + 1, generator.integers(1, 60)).astype(np.int32) for _ in range(n)]
+LAST = TOKENIZER.first_extra - 1
 
 
 def batches(texts=None, **options):
-    options = {"rows": 8, "max_len": 48, "seed": 5, "ignore": -1, "common": 1.0} | options
-    return BagBatches(corpus() if texts is None else texts, TOKENIZER, **options)
+    return BagBatches(corpus(LAST) if texts is None else texts, TOKENIZER, **(OPTIONS | {"common": 1.0} | options))
 
 
 def rows_of(made, epoch):
@@ -46,15 +40,8 @@ tokens = st.one_of(st.integers(FIRST, LAST), st.sampled_from([SOS, PAD, OOV, OTH
 def test_what_is_left_and_what_is_asked_for_make_up_the_text(texts, rate, max_len, rows, where):
     seed, epoch = where
     cut = [[SOS, *text][:max_len] for text in texts]
-    usable = [number for number, row in enumerate(cut) if any(FIRST <= token <= LAST for token in row)]
     options = {"rate": rate, "max_len": max_len, "rows": rows, "seed": seed}
-    if not usable:
-        with pytest.raises(ValueError, match="no document has a word to hide"):
-            batches(texts, **options)
-        return
-    made = batches(texts, **options)
-    seen = list(made.epoch(epoch))
-    assert sorted(int(i) for b in seen for i in b.index) == usable and made.dropped == len(texts) - len(usable)
+    _, seen = whole_epoch(batches, texts, cut, LAST, epoch, **options)
     for batch in seen:
         assert batch.ids.shape == (len(batch.index), batch.lengths.max())
         outside = np.arange(batch.ids.shape[1]) >= batch.lengths[:, None]
@@ -107,7 +94,7 @@ def test_rows_of_one_text_lose_different_words():
 
 
 def test_texts_of_like_length_share_a_batch():
-    assert batches(corpus(800)).padding_fraction() < 0.05
+    assert batches(corpus(LAST, 800)).padding_fraction() < 0.05
 
 
 @pytest.mark.parametrize(

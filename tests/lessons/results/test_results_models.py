@@ -106,12 +106,14 @@ TINY |= {"dtype": "float64", "activation": "gelu", "causal": False}
 TEXTS = np.array([[1, 4, 2, 1], [3, 0, 2, 2]])
 
 
+@pytest.mark.slow_on("emulated")
 @pytest.mark.parametrize("tie_weights", [False, True])
 def test_gradients_of_bags(tie_weights, backend):
     model = BagModel(**TINY, tie_weights=tie_weights)
     check_gradients(model, lambda: model.loss(TEXTS, [[1, 3, 3], [2, 0, 0]], ignore_index=0, lengths=[4, 2]))
 
 
+@pytest.mark.slow_on("emulated")
 @pytest.mark.parametrize("kind", [StreamClassifier, QuietStreamClassifier])
 def test_gradients_of_classifiers(kind, backend):
     model = kind(**TINY)

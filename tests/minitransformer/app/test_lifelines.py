@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from minitransformer.app import lifelines, watcher
-from minitransformer.app.cli.main import main
 
 LIMIT = 60  # seconds; whatever hangs fails its test
 KILLED = "has ended without a word (killed, or out of memory?); the others end too, and what was saved can be resumed"
 RANK = """
 import os, sys, types
+
+if "late" in sys.argv[1]:
+    sys.modules["numpy"] = None  # as if it had been loaded: then the watcher is a program started anew
 
 for name, place in zip(("minitransformer", "minitransformer.app"), sys.argv[2:]):  # without all that they would load
     sys.modules[name] = types.ModuleType(name)
@@ -33,7 +35,7 @@ def gathered(mine):
 
 lifelines._GRACE = 0.1
 lifeline = lifelines.Lifeline(lambda line: (print("lost:", line, flush=True), os._exit(3)))
-if sys.argv[1] == "meet":
+if "meet" in sys.argv[1]:
     lifeline.meet(3, gathered, True)
 print("ready", flush=True)
 if sys.stdin.readline() == "known\\n":
@@ -44,11 +46,22 @@ PLACES = [os.path.dirname(os.path.dirname(watcher.__file__)), os.path.dirname(wa
 ASLEEP = "import sys; print('ready', flush=True); sys.stdin.readline()"
 
 
+def until(happened, otherwise):
+    limit = time.monotonic() + LIMIT
+    while not happened():
+        assert time.monotonic() < limit, otherwise
+        time.sleep(0.01)
+
+
+def children_of(process):
+    return [int(child) for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+
 class Job:
     """Three ranks: their processes, and what they and their watcher say."""
 
     def __init__(self, said):
-        self.said, self.ranks = said, []
+        self.said, self.ranks = said, {}
 
     def start(self, rank, code, *arguments):
         told = {"PMI_RANK": rank, "PMI_SIZE": 3, "MPI_LOCALRANKID": rank, "MPI_LOCALNRANKS": 3}
@@ -58,7 +71,7 @@ class Job:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=error,
                 text=True, env=os.environ | {name: str(number) for name, number in told.items()},
             )  # fmt: skip
-        self.ranks.append(process)
+        self.ranks[rank] = process
 
     def tell(self, rank, line):
         self.ranks[rank].stdin.write(f"{line}\n")
@@ -66,11 +79,8 @@ class Job:
 
     def hears(self, line):
         """The one line that is said."""
-        limit = time.monotonic() + LIMIT
-        while not (said := self.said.read_text().strip()):
-            assert time.monotonic() < limit, "nothing was said"
-            time.sleep(0.01)
-        assert said == line.format(socket.gethostname())
+        until(self.said.read_text, "nothing was said")
+        assert self.said.read_text().strip() == line.format(socket.gethostname())
 
     def kill(self, rank):
         self.ranks[rank].send_signal(signal.SIGKILL)
@@ -81,28 +91,26 @@ class Job:
 def job(tmp_path):
     job = Job(tmp_path / "said")
     yield job
-    for process in job.ranks:
+    for process in job.ranks.values():
         process.kill()
         process.communicate(timeout=LIMIT)
 
 
 @pytest.fixture
-def met(job):
-    """The ranks know each other."""
-    for rank in range(3):
-        job.start(rank, RANK, "meet")
+def met(job, request):
+    """The ranks know each other. Its parameters: which one comes first, and when"""
+    first, when = getattr(request, "param", (0, "early"))
+    job.start(first, RANK, f"meet {when}")
+    until(lambda: children_of(job.ranks[first]), "no watcher")
+    for rank in {0, 1, 2} - {first}:
+        job.start(rank, RANK, f"meet {when}")
     address = job.ranks[0].stdout.readline().strip()
     for rank in range(3):
         job.tell(rank, address)
         job.tell(rank, "")
-    for process in job.ranks:
+    for process in job.ranks.values():
         assert process.stdout.readline() == "ready\n"
     return job
-
-
-def watcher_of(job):
-    (process,) = Path(f"/proc/{job.ranks[0].pid}/task/{job.ranks[0].pid}/children").read_text().split()
-    return int(process)
 
 
 def watched_by(process):
@@ -114,11 +122,14 @@ def watched_by(process):
     return found
 
 
-@pytest.mark.parametrize("rank", range(3))
+@pytest.mark.parametrize(
+    ("met", "rank"), [((0, "early"), 0), ((0, "early"), 1), ((2, "early"), 0), ((2, "early"), 2), ((0, "late"), 1)],
+    indirect=["met"],
+)  # fmt: skip
 def test_a_killed_rank_is_named_whoever_it_is_and_the_others_hear_of_it(met, rank):
     met.kill(rank)
     met.hears(f"rank {rank} of 3 on {{}} {KILLED}")
-    others = [process for process in met.ranks if process is not met.ranks[rank]]
+    others = [process for process in met.ranks.values() if process is not met.ranks[rank]]
     assert [process.stdout.readline() for process in others] == ["lost: \n"] * 2  # it has been said
 
 
@@ -154,26 +165,33 @@ def test_what_a_rank_has_said_itself_is_not_said_again(met):
 
 
 def test_a_watcher_that_is_killed_is_missed(met):
-    os.kill(watcher_of(met), signal.SIGKILL)
+    (process,) = children_of(met.ranks[0])
+    os.kill(process, signal.SIGKILL)
     line = (
         f"lost: the process that watches over the ranks, on {socket.gethostname()}, has ended without a word (killed?)"
     )
-    assert [rank.stdout.readline().strip() for rank in met.ranks] == [line] * 3
+    assert [rank.stdout.readline().strip() for rank in met.ranks.values()] == [line] * 3
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sees processes end by pidfd")
 class TestBeforeTheyHaveMet:
+    def test_nobody_is_named_if_another_one_may_have_gone_before(self, job):
+        """The third is not to be seen. Has it been killed before the watcher could look?"""
+        job.start(0, RANK, "wait")
+        job.start(1, ASLEEP)
+        until(lambda: (children := children_of(job.ranks[0])) and watched_by(children[0]), "the watcher sees nobody")
+        job.kill(1)
+        job.kill(0)
+        job.hears(f"a rank of 3 on {{}} {KILLED}")
+
     @pytest.fixture
     def starting(self, job):
         job.start(0, RANK, "wait")
         for rank in (1, 2):
             job.start(rank, ASLEEP)
-        for process in job.ranks:
+        for process in job.ranks.values():
             assert process.stdout.readline() == "ready\n"
-        limit = time.monotonic() + LIMIT
-        while len(watched_by(watcher_of(job))) < 2:
-            assert time.monotonic() < limit, "the watcher does not see the others"
-            time.sleep(0.01)
+        until(lambda: len(watched_by(children_of(job.ranks[0])[0])) == 2, "the watcher does not see the others")
         return job
 
     def test_the_one_is_named_who_was_killed_first(self, starting):
@@ -198,7 +216,7 @@ def test_a_stranger_is_not_taken_for_a_rank():
     """Whoever connects without the word that only the ranks know is sent away."""
     own, other = socket.socketpair()
     with own, other, socket.create_server(("127.0.0.1", 0)) as server:
-        one = watcher.Watcher(other, 0, 2, 2, os.getpid(), 1)
+        one = watcher.Watcher(other.detach(), -1, 0, 2, 2, os.getpid(), 1)
         one.token = b"0" * watcher.TOKEN
         for token in (b"?" * watcher.TOKEN, one.token):
             with socket.create_connection(server.getsockname()) as stranger:
@@ -211,15 +229,69 @@ def test_a_stranger_is_not_taken_for_a_rank():
         one.events.close()
 
 
-@pytest.mark.parametrize(("command", "starts"), [("pretrain", True), ("generate", False)])
-def test_training_has_a_watcher_before_anything_else_is_loaded(command, starts, monkeypatch):
-    for name, value in {"PMI_RANK": "0", "PMI_SIZE": "2"}.items():
-        monkeypatch.setenv(name, value)
-    started = []
-    monkeypatch.setattr(watcher, "start", started.append)
-    with pytest.raises(SystemExit):
-        main([command, "--no-such-option"])
-    assert started == [2] * starts
+def test_a_rank_that_ends_as_it_comes_is_named_before_those_that_end_after_it(capfd):
+    own, other = socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        one = watcher.Watcher(other.detach(), -1, 0, 2, 2, os.getpid(), 1)
+        one.token, one.server = b"0" * watcher.TOKEN, server
+        one.events.register(server, watcher.selectors.EVENT_READ, one._accept)
+        with socket.create_connection(server.getsockname()) as late:
+            late.sendall(watcher.HELLO.pack(one.token, 1, b"there"))
+        own.close()  # rank 0, by the launcher
+        with pytest.raises(SystemExit):
+            one.watch()
+        signal.alarm(0)
+        assert capfd.readouterr().err.strip() == f"rank 1 of 2 on there {KILLED}"
+        for line in [*one.lines]:
+            one._forget(line)
+        one.events.close()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_the_last_word_goes_to_mpiexec_itself(tmp_path):
+    """Or to a child's parent of that name: not to whatever else has started it."""
+    (tmp_path / "mpiexec").symlink_to("/bin/sh")
+    with open(tmp_path / "said", "w") as said:
+        command = [tmp_path / "mpiexec", "-c", "echo before >&2; sleep 60 & echo $!; wait"]
+        mpiexec = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
+    proxy = int(mpiexec.stdout.readline())
+    try:
+        for launcher in (mpiexec.pid, proxy):
+            error = watcher.loudest(launcher)
+            os.write(error, b"a word\n")
+            os.close(error)
+        assert (tmp_path / "said").read_text() == "before\na word\na word\n"
+        assert watcher.loudest(os.getpid()) == 2
+    finally:
+        os.kill(proxy, signal.SIGKILL)
+        mpiexec.communicate(timeout=LIMIT)
+
+
+BEGINNING = """
+import runpy, sys
+from importlib.metadata import entry_points
+from minitransformer.app import watcher
+
+def started():
+    print("numpy" in sys.modules, flush=True)
+    sys.exit()
+
+watcher.start_early = started
+sys.argv[0] = "minitransformer"
+if sys.argv.pop() == "-m":
+    runpy.run_module("minitransformer", run_name="__main__")
+(script,) = entry_points(group="console_scripts", name="minitransformer")
+script.load()()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "how", "said"),
+    [("pretrain", "script", "False\n"), ("pretrain", "-m", "False\n"), ("generate", "-m", "")],
+)
+def test_training_has_a_watcher_before_numpy_is_loaded(command, how, said):
+    code = [sys.executable, "-c", BEGINNING, command, "--no-such-option", how]
+    assert subprocess.run(code, stdout=subprocess.PIPE, text=True, timeout=LIMIT).stdout == said
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux for its interfaces")

@@ -1,7 +1,9 @@
 """Writing text: the cache changes nothing, rows do not disturb each other, search finds what enumeration finds."""
 
+import gc
 import itertools
 import math
+import weakref
 
 import numpy as np
 import pytest
@@ -406,3 +408,16 @@ def test_a_diverged_model_says_so():
 def test_only_models_that_write():
     with pytest.raises(TypeError, match="not Classifier"):
         Session(Classifier.from_language_model(language_model()), PROMPTS)
+
+
+def test_a_session_that_nobody_holds_is_gone_at_once():
+    """Its keys and values are large; a circle of references would keep them until Python looks for circles."""
+    session = Session(language_model(), PROMPTS[:1], max_new_tokens=3)
+    session.append([int(session.next_logits()[0].argmax())])
+    keys = weakref.ref(session.cache.layers[0].own[0])
+    gc.disable()
+    try:
+        del session
+        assert keys() is None
+    finally:
+        gc.enable()

@@ -117,12 +117,16 @@ def test_gpt2():
     compare(ours, theirs, gpt2, lambda: ours(IDS), logits, EXACT)
 
 
-def test_bert():
-    settings = transformers.BertConfig(
+def bert_settings():
+    return transformers.BertConfig(
         vocab_size=V, hidden_size=C, num_hidden_layers=L, num_attention_heads=H, intermediate_size=F,
         max_position_embeddings=9, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
         attn_implementation="eager",
     )  # fmt: skip
+
+
+def test_bert():
+    settings = bert_settings()
     theirs = randomised(transformers.BertModel(settings, add_pooling_layer=False))
     ours = Bert(V, **SIZES, norm_eps=settings.layer_norm_eps)
     segments, lengths = IDS % 2, np.array([7, 4, 6])
@@ -139,11 +143,7 @@ def test_bert():
 
 def test_bert_with_its_heads():
     """Both heads as published: words from a dense layer, GELU and a norm; what follows from the pooled first place."""
-    settings = transformers.BertConfig(
-        vocab_size=V, hidden_size=C, num_hidden_layers=L, num_attention_heads=H, intermediate_size=F,
-        max_position_embeddings=9, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-        attn_implementation="eager",
-    )  # fmt: skip
+    settings = bert_settings()
     theirs = randomised(transformers.BertForPreTraining(settings))
     ours = Bert(V, **SIZES, norm_eps=settings.layer_norm_eps, tie_weights=True, heads="deep")
     names = {"cls.predictions.transform.dense": "word_dense", "cls.predictions.transform.LayerNorm": "word_norm",

@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 
 import pytest
-from test_ranks import LIMIT, MPIEXEC, ONE_THREAD, ended, needs_mpi, pretrain, tiny, until
+from ranks_support import LIMIT, MPIEXEC, ONE_THREAD, ended, needs_mpi, pretrain, tiny, until
 
 FIRST, SECOND = "10.77.13.1", "10.77.13.2"
 TCP_ONLY = {"UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"}  # else MPI finds out that both share a memory

@@ -1,0 +1,12 @@
+"""What the tests of commands share."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_curves():
+    """A picture of the losses takes longer to draw than these models take to train; test_progress.py looks at it, and
+    commands in processes of their own draw it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("minitransformer.app.training.run.draw_curve", lambda *_: None)
+        yield
