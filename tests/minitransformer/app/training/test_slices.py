@@ -71,11 +71,11 @@ def test_slices_take_the_steps_of_the_whole_batch(rows):
 
 def test_a_batch_that_memory_does_not_hold_is_trained_slice_by_slice():
     """Gradients accumulate: only the arrays of one slice are there at a time."""
-    texts, most = [np.arange(30) % 16 + 4 for _ in range(64)], []
+    texts, most = [np.arange(30) % 16 + 4 for _ in range(256)], []
     for slices in (None, 16):
         with kernels.use("numpy"):
             model = LanguageModel(vocab_size=20, d_model=8, n_heads=2, n_layers=2, d_ff=16, max_len=32)
-            batches, options = LanguageModelBatches(texts, max_len=32, rows=64), Options(max_steps=1, slices=slices)
+            batches, options = LanguageModelBatches(texts, max_len=32, rows=256), Options(max_steps=1, slices=slices)
             tracemalloc.start()
             train(model, SGD(model.parameters(), lr=0.5), batches, word_loss, options, progress=Silent())
             most.append(tracemalloc.get_traced_memory()[1])
