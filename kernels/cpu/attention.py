@@ -251,10 +251,19 @@ def _backward_tile(
         multiply(dq[i0:i1], dp[:seen, i0:i1], k[:seen], True, True)
 
 
+@kernel
+def clear(x, first, step):
+    """x = 0 in every tile of rows that begins at first, first + step, ...   x (heads, T, D)"""
+    for h in range(x.shape[0]):
+        for start in range(first, x.shape[1], step):
+            for t in range(start, min(start + BLOCK, x.shape[1])):
+                for d in range(x.shape[2]):
+                    x[h, t, d] = 0
+
+
 @kernel(parallel=True)
 def _backward(dq, dk, dv, dout, q, k, v, out, lse, mask, scale, dropout):
-    """dq (2, shares, B, H, T, D); dk, dv (2, owners, B, G, S, D); the others behind an axis of two as well; dq, dk, dv
-    start as zeros"""
+    """dq (2, shares, B, H, T, D); dk, dv (2, owners, B, G, S, D); the others behind an axis of two as well"""
     _, B, H, T, _ = q.shape
     G, shares, owners = k.shape[2], dq.shape[1], dk.shape[1]
     heads = H // G
@@ -262,6 +271,9 @@ def _backward(dq, dk, dv, dout, q, k, v, out, lse, mask, scale, dropout):
         group, owner, share = task // shares // owners, task // shares % owners, task % shares
         b, g = group // G, group % G
         h0, h1 = g * heads + owner * heads // owners, g * heads + (owner + 1) * heads // owners
+        clear(dq[0, share, b, h0:h1], 0, BLOCK)
+        clear(dk[0, owner, b, g : g + 1], share * BLOCK, shares * BLOCK)
+        clear(dv[0, owner, b, g : g + 1], share * BLOCK, shares * BLOCK)
         p, dp = np.empty((BLOCK, BLOCK), q.dtype), np.empty((BLOCK, BLOCK), q.dtype)
         delta, shift = np.empty((h1 - h0, T), q.dtype), np.empty((h1 - h0, T), q.dtype)
         for h in range(h0, h1):
@@ -298,12 +310,29 @@ def fresh_like(x):
     return array.transpose(np.argsort(order))
 
 
-def _gradient(x, count):
-    """A gradient of x, and the zeros to add it up in: `count` parts, or the gradient itself where there is one."""
-    whole = fresh_like(x)
-    parts = whole[None] if count == 1 else np.empty((count, *x.shape), x.dtype)
-    parts[...] = 0
-    return whole, parts
+def one_after_another(arrays):
+    """Whether these are all heads of one array (B, T, columns): those of the first, then those of the second and so on.
+    each (B, heads, T, D)"""
+    whole = arrays[0].base
+    if whole is None or any(x.base is not whole for x in arrays) or not whole.flags.c_contiguous:
+        return False
+    (B, _, T, D), size = arrays[0].shape, arrays[0].itemsize
+    row, start = sum(x.shape[1] for x in arrays) * D * size, whole.ctypes.data
+    for x in arrays:
+        if x.ctypes.data != start or x.strides != (T * row, D * size, row, size) or x.shape != (B, x.shape[1], T, D):
+            return False
+        start += x.shape[1] * D * size
+    return whole.nbytes == B * T * row
+
+
+def gradients_like(*arrays):
+    """Empty arrays, laid out like these. Where these are the heads of one projection, so are the gradients: then the
+    gradient of the projection is there already, and nobody needs to join them."""
+    if one_after_another(arrays):
+        whole, start = np.empty_like(arrays[0].base), arrays[0].ctypes.data
+        return [np.ndarray(x.shape, x.dtype, whole, x.ctypes.data - start, x.strides) for x in arrays]
+    first, *others = arrays
+    return [fresh_like(first), *(gradients_like(*others) if others else ())]
 
 
 def _options(q, k, mask, scale, dropout):
@@ -327,11 +356,14 @@ def attention_backward(dout, q, k, v, out, lse, mask, scale, dropout):
     groups, heads, key_tiles = k.shape[0] * k.shape[1], q.shape[1] // k.shape[1], -(-k.shape[2] // BLOCK)
     owners = max(1, min(TASKS // groups, heads))
     shares = max(1, min(TASKS // (groups * owners), key_tiles))
-    gradients = [_gradient(x, count) for x, count in ((q, shares), (k, owners), (v, owners))]
-    parts = [part for _, part in gradients]
+    gradients = gradients_like(q, k, v)
+    parts = [  # zeros to add up in: the gradient itself, unless several do so
+        dx[None] if count == 1 else np.empty((count, *dx.shape), dx.dtype)
+        for dx, count in zip(gradients, (shares, owners, owners), strict=True)
+    ]
     options = _options(q, k, mask, scale, dropout)
     _backward(*(any_layout(x) for x in (*parts, dout, q, k, v, out)), contiguous(lse), *options)
-    for whole, part in gradients:
+    for dx, part in zip(gradients, parts, strict=True):
         if len(part) > 1:
-            part.sum(axis=0, out=whole)
-    return tuple(whole for whole, _ in gradients)
+            part.sum(axis=0, out=dx)
+    return tuple(gradients)

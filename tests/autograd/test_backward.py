@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import autograd.functional as F
-from autograd import AutogradError, Function, MissingRule, Tensor, no_grad
+from autograd import AutogradError, Function, MissingRule, Tensor, gradient_sum, no_grad
 from autograd.function import Rule
+from autograd.gradient_sum import SliceGradient
 
 
 def leaf(values, dtype="float64"):
@@ -300,3 +301,31 @@ def test_rows_are_never_added_to_what_somebody_else_reads(backend):
     (((table + other) * Tensor(dy)).sum() + F.embedding(table, ids).sum()).backward()
     np.testing.assert_array_equal(other.grad.numpy(), dy)
     np.testing.assert_array_equal(table.grad.numpy(), dy + 2 * (np.arange(4) == 1)[:, None])
+
+
+def test_slices_that_lie_side_by_side_are_joined_without_a_copy():
+    x, together = np.zeros((2, 6)), np.arange(12.0).reshape(2, 6).copy()
+    left, right = (Ellipsis, slice(0, 3)), (Ellipsis, slice(3, 6))
+
+    def gradient(first, second):
+        slices = [SliceGradient(key, dy, x.shape) for key, dy in ((left, first), (right, second))]
+        joined = gradient_sum.joined(slices, x, np)
+        return joined, np.shares_memory(joined, together)
+
+    joined, shared = gradient(together[:, :3], together[:, 3:])
+    assert shared and np.array_equal(joined, together)
+    joined, shared = gradient(together[:, 3:], together[:, :3])  # of one array, but each in the other's place
+    assert not shared and np.array_equal(joined, together[:, [3, 4, 5, 0, 1, 2]])
+    joined, shared = gradient(together[:, :3], together[:, :3])
+    assert not shared and np.array_equal(joined, together[:, [0, 1, 2, 0, 1, 2]])
+    joined, shared = gradient(together[:, :3], together[:, 3:].copy())
+    assert not shared and np.array_equal(joined, together)
+
+
+def test_the_gradient_of_the_caller_is_not_handed_on(backend):
+    """It comes back in slices that lie side by side in the caller's own array."""
+    x = Tensor(np.ones((2, 4)), requires_grad=True)
+    dy = np.ones((2, 4))
+    F.concatenate([x[..., :2], x[..., 2:]], axis=-1).backward(dy)
+    dy[:] = 7
+    assert np.array_equal(x.grad.numpy(), np.ones((2, 4)))

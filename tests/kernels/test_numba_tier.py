@@ -343,3 +343,34 @@ def test_a_long_sequence_needs_no_square_of_memory():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(gradients) == 3 and peak < 100e6, f"{peak / 1e6:.0f} MB"
+
+
+def cut(array, H, D, *ends):
+    """Heads of an array (B, T, columns), in parts that end there."""
+    heads = array.reshape(*array.shape[:2], H, D).transpose(0, 2, 1, 3)
+    return [heads[:, first:last] for first, last in itertools.pairwise((0, *ends))]
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_gradients_of_heads_that_were_cut_out_of_one_array(is_causal, rng):
+    """They have the bits of gradients of copies, wherever the heads lie. Where the heads are a whole array, one after
+    another, so are their gradients, and nobody else's."""
+    backend, D, T = kernels.backend("numba"), 3, 131
+    packed, pair, alone = (rng.normal(size=(2, T, heads * D)) for heads in (8, 4, 4))
+    q, k, v = cut(packed, 8, D, 4, 6, 8)
+    cases = {  # with the number of arrays that the three gradients lie in
+        "one array": ((q, k, v), 1),
+        "keys and values in one array": ((*cut(alone, 4, D, 4), *cut(pair, 4, D, 2, 4)), 2),
+        "values before keys": ((*cut(alone, 4, D, 4), *reversed(cut(pair, 4, D, 2, 4))), 3),
+        "the same heads twice": ((q, k, k), 3),
+        "not all of it": (cut(packed, 8, D, 2, 4, 6), 3),
+    }
+    for name, (arrays, count) in cases.items():
+        options = (Mask(None, is_causal, 0), 0.5, Dropout())
+        out, lse = backend.attention(*arrays, *options)
+        dout = rng.normal(size=out.shape)
+        ours = backend.attention_backward(dout, *arrays, out, lse, *options)
+        theirs = backend.attention_backward(dout, *(np.array(x, order="C") for x in arrays), out, lse, *options)
+        assert bits(ours) == bits(theirs), name
+        assert len({id(dx if dx.base is None else dx.base) for dx in ours}) == count, name
+        assert not any(np.shares_memory(a, b) for a, b in itertools.combinations(ours, 2)), name
