@@ -145,4 +145,10 @@ class _Notice(event.Listener):
             sys.stderr.flush()
 
 
-event.register("numba:compile", _Notice())
+_notice = _Notice()
+event.register("numba:compile", _notice)
+
+
+def kernels_compiled():
+    """How many kernels this process has compiled, since they were not in the cache."""
+    return _notice.count

@@ -48,7 +48,8 @@ class _Worker:
             command + ([data] if data else []),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )  # fmt: skip
-        self.side.first = self._read()["ready"]
+        answer = self._read()
+        self.side.first, self.compiled = answer["ready"], answer["compiled"]
 
     def _read(self):
         assert self.process.stdout is not None
@@ -85,6 +86,9 @@ def race(
             tell(f"{case.name}: {side} gets ready")
             try:
                 workers.append(_Worker(case, side, data))
+                if workers[-1].compiled:  # another one finds the kernels in the cache, and needs no compiler's memory
+                    workers.pop().finish()
+                    workers.append(_Worker(case, side, data))
             except UserError as error:
                 if side != "compiled":
                     raise

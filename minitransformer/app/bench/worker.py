@@ -46,13 +46,20 @@ def peak_megabytes() -> float:
     return peak / 2**20 if sys.platform == "darwin" else peak / 1024
 
 
+def compiled() -> int:
+    """How many kernels this process has compiled. The compiler needs memory, which a second process does not."""
+    jit = sys.modules.get("kernels.cpu.jit")  # another backend does not load it
+    return 0 if jit is None else jit.kernels_compiled()
+
+
 def main(case_name: str, side: str, threads: str, data: str | None = None) -> None:
     work, repeats = prepare(case_name, side, int(threads), data), CASES[case_name].repeats
     before = peak_megabytes()
     start = time.perf_counter()
     for _ in range(2):  # compiles, and fills caches
         work()
-    print(json.dumps({"ready": time.perf_counter() - start, "before": before}), flush=True)
+    ready = {"ready": time.perf_counter() - start, "before": before, "compiled": side == "ours" and compiled()}
+    print(json.dumps(ready), flush=True)
     for _line in sys.stdin:
         work()
         seconds = []
