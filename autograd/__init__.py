@@ -4,13 +4,14 @@
     import autograd.functional as F
 
 The whole idea, in the order in which to read it:
-    tensor.py        a Tensor remembers the Function that made it; `backward` walks that record from end to beginning
-    function.py      what a Function is asked for, and what it saves for its derivative
-    gradient_sum.py  gradients from several uses add up
-    storage.py       what was saved must not change meanwhile
+    tensor.py    a Tensor remembers the Function that made it; `backward` walks that record from end to beginning, and
+                 gradients from several uses add up
+    function.py  what a Function is asked for, and what it saves for its derivative
+    storage.py   what was saved must not change meanwhile
 Then `operators.py`, `shapes.py` and `functional.py`: the derivative rules, one short class each. `syntax.py` lets one
 write a + b, `torch_names.py` what PyTorch taught; `conversion.py` says what becomes a Tensor and how leaves are copied,
-`scaled_gradient.py` is what clipping leaves behind, `recomputation.py` trades time for memory; `tape.py`, `draw.py` and
+`partial_gradient.py` spares the zeros around slices and rows, `scaled_gradient.py` is what clipping leaves behind,
+`recomputation.py` trades time for memory; `recorder.py` notes every kernel's call, and `tape.py`, `draw.py` and
 `gradcheck.py` ask questions.
 """
 

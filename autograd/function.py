@@ -7,7 +7,7 @@ from typing import Any
 
 from autograd import errors
 from autograd.errors import AutogradError, MissingRule
-from autograd.gradient_sum import RowGradient, SliceGradient
+from autograd.partial_gradient import PartialGradient
 from autograd.recorder import Recorder
 from autograd.storage import Storage, storage_of
 from autograd.tensor import Tensor
@@ -97,7 +97,8 @@ class Function:
         result = Tensor.holding(output, backend, storage_of(output, tensors))
         if recording:
             node.inputs = tensors
-            node._watch((*tensors, result))
+            if node.saved:
+                node._watch((*tensors, result))
             result.node = node
             result.requires_grad = True
         return result
@@ -142,7 +143,7 @@ class Function:
         for position, (tensor, needed, dx) in enumerate(zip(self.inputs, self.needs, gradients, strict=False)):
             if tensor is None or not needed or dx is None:
                 continue
-            if not isinstance(dx, (SliceGradient, RowGradient)):  # noqa: UP038 - as above
+            if not isinstance(dx, PartialGradient):
                 dx = self.xp.asarray(dx)
             if tuple(dx.shape) != tensor.shape or dx.dtype != tensor.dtype:
                 raise errors.misfitting_gradient(self.name, position, dx, tensor)

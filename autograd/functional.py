@@ -7,7 +7,6 @@ import numpy as np
 
 import kernels
 from autograd.function import Rule
-from autograd.gradient_sum import RowGradient
 from autograd.operators import (
     absolute,
     add,
@@ -30,6 +29,7 @@ from autograd.operators import (
     var,
     where,
 )  # fmt: skip
+from autograd.partial_gradient import RowGradient
 from autograd.shapes import (
     Heads,
     RowsOfHeads,
@@ -384,7 +384,7 @@ class Embedding(Rule):
         return self.kernels.embedding(weight, self.ids).reshape(*ids.shape, weight.shape[1])
 
     def backward(self, dy):
-        return RowGradient(self.ids, rows(dy), self.shape, self.kernels)
+        return RowGradient(rows(dy), self.shape, self.ids, self.kernels)
 
 
 def embedding(weight, ids):

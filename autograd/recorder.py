@@ -9,7 +9,7 @@ class Outline:
     __slots__ = ("shape", "dtype")
 
     def __init__(self, array: Any):
-        self.shape, self.dtype = tuple(array.shape), array.dtype
+        self.shape, self.dtype = array.shape, array.dtype
 
 
 class Recorder:
@@ -31,10 +31,12 @@ class Recorder:
         self._notes = self.backward_calls = []
 
     def __getattr__(self, name: str):
-        kernel, notes = getattr(self.backend, name), self._notes
+        """The kernel of that name; made once for all Recorders, then an ordinary method."""
+        getattr(self.backend, name)  # says so if there is none
 
-        def noted(*args):
-            notes.append((name, tuple(Outline(a) if hasattr(a, "dtype") else a for a in args)))
-            return kernel(*args)
+        def noted(self: Recorder, *args: Any) -> Any:
+            self._notes.append((name, tuple([Outline(a) if hasattr(a, "dtype") else a for a in args])))
+            return getattr(self.backend, name)(*args)
 
-        return noted
+        setattr(Recorder, name, noted)
+        return getattr(self, name)

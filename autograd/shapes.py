@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from autograd.function import Rule
-from autograd.gradient_sum import SliceGradient
+from autograd.partial_gradient import SliceGradient
 from autograd.syntax import torch_words
 from autograd.tensor import Tensor
 
@@ -59,7 +59,7 @@ class Index(Rule):
     def backward(self, dy):
         parts = self.key if isinstance(self.key, tuple) else (self.key,)
         if all(part is None or part is Ellipsis or isinstance(part, int | np.integer | slice) for part in parts):
-            return SliceGradient(self.key, dy, self.shape)
+            return SliceGradient(dy, self.shape, self.key)
         size = int(np.prod(self.shape))
         numbers = self.xp.arange(size).reshape(self.shape)[self.key].reshape(-1)
         if numbers.size == 0:
@@ -76,7 +76,7 @@ class Heads(Rule):
         return x[self.key].reshape(*x.shape[:2], last - first, D).transpose(0, 2, 1, 3)
 
     def backward(self, dy):
-        return SliceGradient(self.key, rows_of_heads(dy), self.shape)
+        return SliceGradient(rows_of_heads(dy), self.shape, self.key)
 
 
 class RowsOfHeads(Rule):

@@ -13,13 +13,14 @@ A Tensor belongs to the backend that was in use when it was made, as it would be
 Functions run there. Two Tensors of different backends do not mix.
 """
 
+from collections import defaultdict
 from typing import Any, Self
 
 import kernels
 from autograd import conversion
 from autograd.errors import AutogradError
-from autograd.gradient_sum import GradientSum
-from autograd.storage import Storage, owner_of
+from autograd.partial_gradient import PartialGradient, add_parts
+from autograd.storage import Storage
 from autograd.torch_names import TorchNames
 
 
@@ -48,10 +49,8 @@ class Tensor(TorchNames):
         """
         if not self.requires_grad:
             raise AutogradError("this Tensor depends on nothing that requires a gradient")
-        first = self._first_gradient(gradient)
-        callers = owner_of(first)
-        for leaf, dy in self.leaf_gradients(first, retain_graph, on_leaf):
-            leaf._accumulate(dy.copy() if owner_of(dy) is callers else dy)  # the caller may go on using the array
+        for leaf, dy in self.leaf_gradients(self._first_gradient(gradient), retain_graph, on_leaf):
+            leaf._accumulate(dy)
 
     def leaf_gradients(self, dy: Any, retain_graph: bool = False, on_leaf: Any = None) -> "list[tuple[Tensor, Any]]":
         """Every leaf that requires a gradient, with d(self)/d(leaf) · dy. Only when all are there, so that a rule that
@@ -60,7 +59,8 @@ class Tensor(TorchNames):
         for tensor in order:
             if tensor.node is not None:
                 tensor.node.check_saved()
-        sums = {id(self): GradientSum(dy)}
+        sums: defaultdict[int, GradientSum] = defaultdict(GradientSum)
+        sums[id(self)].so_far = dy
         arrived: list[tuple[Tensor, Any]] = []
         while order:  # popping from the end frees each Tensor as soon as nobody needs it
             tensor = order.pop()
@@ -73,7 +73,7 @@ class Tensor(TorchNames):
                     on_leaf(tensor, dy)
                 continue
             for parent, dx in tensor.node.input_gradients(dy):
-                sums.setdefault(id(parent), GradientSum()).add(parent.backend, dx)
+                sums[id(parent)].add(dx, parent.backend)
             if not retain_graph:
                 tensor.node.release()
         return arrived
@@ -89,7 +89,7 @@ class Tensor(TorchNames):
         gradient = self.backend.asarray(gradient.array if isinstance(gradient, Tensor) else gradient)
         if tuple(gradient.shape) != self.shape:
             raise AutogradError(f"the gradient has shape {tuple(gradient.shape)}, the Tensor {self.shape}")
-        return gradient.astype(self.dtype, copy=False)
+        return gradient.astype(self.dtype)  # a copy: the caller may go on using the array
 
     def _accumulate(self, dy: Any) -> None:
         """grad += dy"""
@@ -150,6 +150,28 @@ class Tensor(TorchNames):
 
     to = conversion.to
     __reduce__ = conversion.reduced
+
+
+class GradientSum:
+    """The gradient of a Tensor is the sum of what reaches it from each of its uses. Arrays are added as they come, so
+    that many uses do not mean many arrays; partial gradients when all are there."""
+
+    __slots__ = ("so_far", "parts")
+
+    def __init__(self) -> None:
+        self.so_far: Any = None
+        self.parts: list[PartialGradient] = []
+
+    def add(self, dx: Any, backend: Any) -> None:
+        if isinstance(dx, PartialGradient):
+            self.parts.append(dx)
+        else:
+            self.so_far = dx if self.so_far is None else backend.add(self.so_far, dx)
+
+    def total(self, tensor: Tensor) -> Any:
+        if self.parts:
+            add_parts(self, tensor)
+        return self.so_far
 
 
 def inputs_before_results(root: Tensor) -> list[Tensor]:

@@ -150,14 +150,7 @@ class AdamW(Adam):
 
     decoupled = True
 
-    def __init__(
-        self,
-        parameters: Parameters,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-    ):
+    def __init__(self, parameters: Parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
         super().__init__(parameters, lr, betas, eps, weight_decay)
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -174,3 +175,34 @@ def test_tasks_are_asked_by_types():
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.arg) and node.arg in ("options", "arguments") and node.annotation is not None:
                 assert ast.unparse(node.annotation) not in ("Any", "argparse.Namespace"), f"{file}:{node.lineno}"
+
+
+def the_map() -> dict[str, str]:
+    """What CONTRIBUTING.md says of each floor: its lines, from the one that begins with its name to the next floor."""
+    tree = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## The house")[1].split("```")[1]
+    floors = re.split(r"^(?=\w+/)", tree.lstrip(), flags=re.MULTILINE)
+    return {floor.partition("/")[0]: floor for floor in floors if floor}
+
+
+def test_the_map_names_every_file_that_people_read():
+    """All files of autograd and of minitransformer's own folder, those of its two small folders without their ending,
+    every folder, and what lies in app/ itself."""
+    package, said = ROOT / "minitransformer", the_map()
+    readable = [*package.glob("[!_]*.py"), *(package / "app").glob("[!_]*.py")]
+    folders = [*package.glob("[!_]*/"), *(package / "app").glob("[!_]*/")]
+    names = [file.name for file in readable] + [f"{folder.name}/" for folder in folders if any(folder.glob("*.py"))]
+    assert {"config.py", "ranks.py", "models/", "training/"} <= set(names)
+    assert [name for name in names if not re.search(rf"\b{re.escape(name)}", said["minitransformer"])] == []
+    for folder in ("models", "decoding"):
+        own = said["minitransformer"].split(f"  {folder}/")[1].split("\n  ")[:6]
+        lines = [own[0], *takewhile(lambda line: line.startswith("   "), own[1:])]
+        files = [file.stem for file in (package / folder).glob("[!_]*.py")]
+        assert files and [name for name in files if not re.search(rf"\b{name}\b", " ".join(lines))] == [], folder
+    rules = [file.name for file in (ROOT / "autograd").glob("[!_]*.py")]
+    assert rules and [name for name in rules if not re.search(rf"\b{name}\b", said["autograd"])] == []
+
+
+def test_the_map_names_nothing_that_is_gone():
+    for floor, text in the_map().items():
+        there = {file.name for file in (ROOT / floor).rglob("*.py")}
+        assert set(re.findall(r"\b\w+\.py\b", text)) <= there, floor

@@ -20,6 +20,7 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from kernels.cpu.jit import kernel
+from kernels.cpu.softmax import part_dot
 
 ROWS = 4
 WIDE = llvm.get_host_cpu_features().get("avx512f", False)  # 32 vector registers; else take it to be 16
@@ -48,15 +49,7 @@ def few_rows(y, x, weight, f0, f1):
                 _tile_of_three(y, x, weight, n, f)
     for f in range(f0, f1):
         for n in range(tiled if f < last else 0, N):
-            y[n, f] = _dot(x[n], weight[f])
-
-
-@kernel
-def _dot(a, b):
-    total = a.dtype.type(0)
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
+            y[n, f] = part_dot(x[n], weight[f])
 
 
 @kernel

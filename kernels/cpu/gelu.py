@@ -14,14 +14,11 @@ Measured on one core over a million numbers in float32: 0.7 ns each; 7.7 ns with
 returned Φ(x) and exp(-x²/2) together, for then the compiler vectorises nothing."""
 
 import math
-from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
 from kernels.cpu.jit import kernel
-from kernels.cpu.vector_math import exp32
+from kernels.cpu.vector_math import by_precision, exp32
 
 F = np.float32
 T0, T1, T2 = F(0.1356186062), F(0.1361469194), F(0.1149332170)
@@ -30,7 +27,6 @@ T6, T7, T8 = F(-0.2768942183), F(0.1413909433), F(-0.0265230563)
 SQUEEZE, ZERO, HALF, ONE = F(0.34), F(0), F(0.5), F(1)
 ROOT_HALF, DENSITY = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
 DENSITY_32 = F(DENSITY)
-INLINE: Any = {"forceinline": True}
 
 
 @kernel
@@ -68,21 +64,5 @@ def slope64(x):
     return below64(x) + x * math.exp(-x * x / 2) * DENSITY
 
 
-def gelu_value(x):
-    """x Φ(x) inside a kernel, in the precision of x"""
-    return value64(x)
-
-
-def gelu_slope(x):
-    """Φ(x) + x φ(x) inside a kernel, in the precision of x"""
-    return slope64(x)
-
-
-@overload(gelu_value, jit_options=INLINE)
-def _compiled_value(x):
-    return (lambda x: value32(x)) if x == types.float32 else (lambda x: value64(x))
-
-
-@overload(gelu_slope, jit_options=INLINE)
-def _compiled_slope(x):
-    return (lambda x: slope32(x)) if x == types.float32 else (lambda x: slope64(x))
+gelu_value = by_precision(value32, value64)  # x Φ(x)
+gelu_slope = by_precision(slope32, slope64)  # Φ(x) + x φ(x)

@@ -9,12 +9,9 @@ so its argument is written once for each precision."""
 import math
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
-from kernels.cpu.gelu import INLINE
 from kernels.cpu.jit import kernel
-from kernels.cpu.vector_math import exp
+from kernels.cpu.vector_math import by_precision, exp
 
 F = np.float32
 ONE, THREE = F(1), F(3)
@@ -60,24 +57,8 @@ def argument_slope64(x):
     return LINEAR * (ONE + THREE * CUBIC * x * x)
 
 
-def argument(x):
-    """2u inside a kernel, in the precision of x"""
-    return argument64(x)
-
-
-def argument_slope(x):
-    """its derivative"""
-    return argument_slope64(x)
-
-
-@overload(argument, jit_options=INLINE)
-def _compiled_argument(x):
-    return (lambda x: argument32(x)) if x == types.float32 else (lambda x: argument64(x))
-
-
-@overload(argument_slope, jit_options=INLINE)
-def _compiled_argument_slope(x):
-    return (lambda x: argument_slope32(x)) if x == types.float32 else (lambda x: argument_slope64(x))
+argument = by_precision(argument32, argument64)  # 2u
+argument_slope = by_precision(argument_slope32, argument_slope64)
 
 
 @kernel(inline=True)

@@ -67,6 +67,19 @@ def exp64(x):
     return np.inf if x > HIGHEST_64 else y
 
 
+def by_precision(of_32, of_64):
+    """A function for kernels: of_32(x) or of_64(x), by the precision of x, inlined into its callers."""
+
+    def function(x):
+        return of_64(x)
+
+    @overload(function, jit_options={"forceinline": True})
+    def compiled(x):
+        return (lambda x: of_32(x)) if x == types.float32 else (lambda x: of_64(x))
+
+    return function
+
+
 def exp(x):
     """exp(x) inside a kernel, in the precision of x. Called outside compiled code it is NumPy's."""
     return np.exp(x)

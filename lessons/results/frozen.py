@@ -13,7 +13,6 @@ on the validation texts, for each number of labels.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -27,11 +26,8 @@ import numpy as np
 from lessons.results.experiments import LABELS
 from lessons.results.minilm import PARTS, Windows, accuracy, states
 from lessons.results.read_out import read_out, spread_of
-from lessons.results.record_files import environment
-from lessons.results.runs import DONE, add_places
-from minitransformer.app.cli.main import orderly
+from lessons.results.runs import DONE, run_script, write_groups
 from minitransformer.app.data import WordTokenizer, read_documents, read_labelled
-from minitransformer.app.training.checkpoints.files import replacing
 
 NAME = "minilm-frozen"
 HELD_BACK = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 1.0)  # the L2 weights that are tried
@@ -126,11 +122,10 @@ def groups(parts: Mapping[str, Windows], words: Rows) -> dict[str, dict[str, Cal
     }
 
 
-def work(runs: str) -> int:
+def work(runs: str) -> None:
     """Each group is noted when it is done, and not read out again."""
     done = Path(runs, NAME, DONE)
     found = json.loads(done.read_text())["groups"] if done.exists() else {}
-    done.parent.mkdir(parents=True, exist_ok=True)
     parts = {part: states(runs, part) for part in PARTS}
     answers = {part: read.labels for part, read in parts.items()}
     for name, choices in groups(parts, of_words(runs)).items():
@@ -138,17 +133,11 @@ def work(runs: str) -> int:
         for labels, score in found[name].items():
             how = f"{score['read']}; L2 {score['held_back']:g}; {score['valid']:.1%} of the validation texts"
             print(f"{name}, {labels} labels: {score['accuracy']:.1%} of the test texts ({how})", flush=True)
-        with replacing(done) as file:
-            note = {"command": "python -m lessons.results.frozen", **environment(), "groups": found}
-            file.write(json.dumps(note).encode())
-    return 0
+        write_groups(runs, NAME, "frozen", found)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_places(parser)
-    options = parser.parse_args(arguments)
-    return orderly("frozen", lambda: work(options.runs))
+    return run_script("frozen", __doc__, work, arguments)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ third of the say. The third was chosen on the validation texts, once, for all nu
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,10 +17,7 @@ import numpy as np
 from lessons.results.experiments import LABELS
 from lessons.results.frozen import best_of, of_words
 from lessons.results.minilm import CELLS, KINDS, PARTS, accuracy, labelled
-from lessons.results.record_files import environment
-from lessons.results.runs import DONE, add_places
-from minitransformer.app.cli.main import orderly
-from minitransformer.app.training.checkpoints.files import replacing
+from lessons.results.runs import run_script, write_groups
 
 NAME, SHARE = "minilm-joined", 1 / 3
 NAMES = {kind: f"{recipe.name}, and the words" for kind, recipe in KINDS.items() if kind != "scratch"}
@@ -34,7 +29,7 @@ def joined(network: Mapping[str, np.ndarray], words: Mapping[str, np.ndarray], p
     return sum(share * voice for share, voice in zip((1 - SHARE, SHARE), voices, strict=True))
 
 
-def work(runs: str) -> int:
+def work(runs: str) -> None:
     right, rows = {part: np.array(labelled(runs, part).labels) for part in PARTS}, of_words(runs)
     found: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
     for labels in LABELS:
@@ -48,19 +43,11 @@ def work(runs: str) -> int:
             print(f"{NAMES[kind]}, {labels} labels, seed {seed}: {cell['test']:.1%} of the test texts", flush=True)
             cell["accuracy"] = cell.pop("test")
             found.setdefault(NAMES[kind], {}).setdefault(str(labels), {})[seed] = cell
-    done = Path(runs, NAME, DONE)
-    done.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(done) as file:
-        note = {"command": "python -m lessons.results.joined", **environment(), "groups": found}
-        file.write(json.dumps(note).encode())
-    return 0
+    write_groups(runs, NAME, "joined", found)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_places(parser)
-    options = parser.parse_args(arguments)
-    return orderly("joined", lambda: work(options.runs))
+    return run_script("joined", __doc__, work, arguments)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,28 @@ def about(runs: Sequence[Run], places: Mapping[str, str]) -> dict[str, Any]:
 def add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", default="data", metavar="DIR", help="texts (default: data)")
     parser.add_argument("--runs", default="runs", metavar="DIR", help="trained models (default: runs)")
+
+
+def run_script(name: str, about: str | None, work: Callable[[str], Any], arguments: Sequence[str] | None) -> int:
+    """The command line of a script that only asks where things are; `work` gets the folder of runs."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_places(parser)
+    options = parser.parse_args(arguments)
+
+    def run() -> int:
+        work(options.runs)
+        return 0
+
+    return orderly(name, run)
+
+
+def write_groups(runs: str, name: str, script: str, groups: Mapping[str, Any]) -> None:
+    """RUNS/NAME/done.json: what a script found, and on which machine."""
+    done = Path(runs, name, DONE)
+    done.parent.mkdir(parents=True, exist_ok=True)
+    note = {"command": f"python -m lessons.results.{script}", **environment(), "groups": groups}
+    with replacing(done) as file:
+        file.write(json.dumps(note).encode())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -85,15 +85,7 @@ class Bert(Model):
         words, first = self._for_heads(hidden)
         return self.word_head.loss(words, targets, ignore_index), F.cross_entropy(self.next_head(first), labels)
 
-    def loss(
-        self,
-        ids: Any,
-        segments: Any,
-        masked_targets: Any,
-        next_labels: Any,
-        lengths: Any = None,
-        ignore_index: int | None = None,
-    ) -> Tensor:
+    def loss(self, ids, segments, masked_targets, next_labels, lengths=None, ignore_index=None) -> Tensor:
         """The sum of both losses, which BERT is trained on."""
         words, following = self.losses(ids, segments, masked_targets, next_labels, lengths, ignore_index)
         return words + following

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import autograd.functional as F
-from autograd import AutogradError, Function, MissingRule, Tensor, gradient_sum, no_grad
+from autograd import AutogradError, Function, MissingRule, Tensor, no_grad, partial_gradient
 from autograd.function import Rule
-from autograd.gradient_sum import SliceGradient
+from autograd.partial_gradient import SliceGradient
 
 
 def leaf(values, dtype="float64"):
@@ -308,8 +308,8 @@ def test_slices_that_lie_side_by_side_are_joined_without_a_copy():
     left, right = (Ellipsis, slice(0, 3)), (Ellipsis, slice(3, 6))
 
     def gradient(first, second):
-        slices = [SliceGradient(key, dy, x.shape) for key, dy in ((left, first), (right, second))]
-        joined = gradient_sum.joined(slices, x, np)
+        slices = [SliceGradient(dy, x.shape, key) for key, dy in ((left, first), (right, second))]
+        joined = partial_gradient._joined(slices, x, np)
         return joined, np.shares_memory(joined, together)
 
     joined, shared = gradient(together[:, :3], together[:, 3:])

@@ -249,9 +249,17 @@ def test_leaves_that_share_a_gradient_cannot_spoil_it(backend):
     assert a.grad.numpy().tolist() == [11, 11] and b.grad.numpy().tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("use", [lambda x: x.sum(), lambda x: (x.T * 3.0).sum(), lambda x: F.concatenate([x, x]).sum()])
+VIEWS = {
+    "repeated": lambda x: x.sum(),
+    "repeated, and not by the caller's array": lambda x: x.sum() * 2.0,
+    "turned": lambda x: (x.T * 3.0).sum(),
+    "a piece of a larger array": lambda x: F.concatenate([x, x]).sum(),
+}
+
+
+@pytest.mark.parametrize("use", VIEWS.values(), ids=VIEWS)
 def test_a_gradient_may_be_a_view_of_any_kind(backend, use):
-    """Repeated by a zero stride, turned, a piece of a larger array: optimizers take them all."""
+    """Repeated means by a zero stride: nobody can write to such an array. Optimizers take them all."""
     x = leaf(np.ones((2, 3)))
     use(x).backward()
     expected = x.grad.numpy().copy()

@@ -22,7 +22,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -286,25 +286,32 @@ def _roofline(report: dict[str, Any]) -> dict[str, Any]:
 def _growth(_report: dict[str, Any]) -> list[dict[str, Any]]:
     from minitransformer.app.bench import charts, growth
 
-    curves = growth.measure(_tell)
-    charts.growth(curves, FOLDER / "growth.png")
-    _tell("")
-    for c in curves:
+    def line(c: Any) -> str:
         exponents = f"time ~ {c.axis}^{c.exponent(c.seconds):.2f}, memory ~ {c.axis}^{c.exponent(c.megabytes):.2f}"
-        print(f"{c.title}: {exponents} at the end; {c.seconds[-1]:.2f} s, {c.megabytes[-1]:.0f} MB at {c.sizes[-1]:,}")
-    return [c._asdict() for c in curves]
+        return f"{c.title}: {exponents} at the end; {c.seconds[-1]:.2f} s, {c.megabytes[-1]:.0f} MB at {c.sizes[-1]:,}"
+
+    return _drawn_and_told(growth.measure(_tell), charts.growth, "growth", line)
 
 
 def _ledger(_report: dict[str, Any]) -> list[dict[str, Any]]:
     from minitransformer.app.bench import charts, ledger
 
-    steps = ledger.measure(_tell)
-    charts.ledger(steps, FOLDER / "ledger.png")
-    _tell("")
-    for step in steps:
+    def line(step: Any) -> str:
         peaks = f"{step.predicted_peak / 1e6:.1f} MB predicted from the tape, {step.peak / 1e6:.1f} MB measured"
-        print(f"memory of a step, {step.title}: {peaks}")
-    return [step._asdict() for step in steps]
+        return f"memory of a step, {step.title}: {peaks}"
+
+    return _drawn_and_told(ledger.measure(_tell), charts.ledger, "ledger", line)
+
+
+def _drawn_and_told(
+    results: Sequence[Any], draw: Callable[..., Any], picture: str, line: Callable[[Any], str]
+) -> list[dict[str, Any]]:
+    """One picture of all results, and a line for each."""
+    draw(results, FOLDER / f"{picture}.png")
+    _tell("")
+    for result in results:
+        print(line(result))
+    return [result._asdict() for result in results]
 
 
 def _profile(_report: dict[str, Any]) -> dict[str, Any]:
