@@ -3,9 +3,9 @@ weights, optimizer state, metrics and checkpoints, times taken out.
 
     ranks_job.py 4 2,1    on 4 ranks; then on two of them and, at the same time, on one
 
-N.json is what N ranks have left; two of them also try some faults. The command lines of commands.json
-are run as well, and go on with what the ranks of the first round have left. It is one job, because most of the time goes
-into starting processes. Started by test_ranks.py."""
+N.json is what N ranks have left; two of them also try some faults. The command lines of commands.json are run as well,
+and go on with what the ranks of the first round have left. It is one job, because most of the time goes into starting
+processes. Started by test_ranks.py."""
 
 import copy
 import hashlib
@@ -106,6 +106,7 @@ CASES = {
     "translator": translator,
     "Bert, slices without a hidden word": bert,
 }
+
 
 class StepsAreSeconds(Pace):
     """Then tokens per second are a count, that of the last step, and can be compared."""

@@ -12,7 +12,18 @@ from pathlib import Path
 
 import pytest
 from ranks_support import (
-    LIMIT, ONE_THREAD, TINY, ended, launched, needs_mpi, pretrain, ranks_of, started, tiny, until, write_texts,
+    LIMIT,
+    ONE_THREAD,
+    TINY,
+    ended,
+    launched,
+    needs_mpi,
+    pretrain,
+    ranks_of,
+    started,
+    tiny,
+    until,
+    write_texts,
 )  # fmt: skip
 
 from minitransformer import __version__
