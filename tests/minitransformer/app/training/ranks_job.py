@@ -3,9 +3,9 @@ weights, optimizer state, metrics and checkpoints, times taken out.
 
     ranks_job.py 4 2,1    on 4 ranks; then on two of them and, at the same time, on one
 
-N.json is what N ranks have left; two of them also try some faults. The command lines of commands.json are run as well,
-and go on with what the ranks of the first round have left. It is one job, because most of the time goes into starting
-processes. Started by test_ranks.py."""
+N.json is what N ranks have left; two of them also try some faults. program.py and the command lines of commands.json
+are run as well, and these go on with what the ranks of the first round have left. It is one job, because most of the
+time goes into starting processes. Started by test_ranks.py."""
 
 import copy
 import hashlib
@@ -204,9 +204,13 @@ def left_by(case, everybody, folder, optimizer=Adam, count=8):
 
 
 def commands(everybody, first):
-    """What command lines leave, and what these ranks make of what the first ones have left, without its last
-    checkpoint. Their folder: first"""
+    """What a program and command lines leave, and what these ranks make of what the first ones have left, without its
+    last checkpoint. Their folder: first"""
     found = {}
+    with changed(ranks, "_world", everybody):
+        exec((first.parent / "program.py").read_text(), {})
+    if everybody.rank == 0:
+        found["program.py"] = digest("runs/mine")
     for name, words in json.loads((first.parent / "commands.json").read_text()).items():
         again = f"{name}, gone on with"
         with changed(ranks, "_world", everybody):

@@ -25,10 +25,12 @@ from ranks_support import (
     until,
     write_texts,
 )  # fmt: skip
+from snippets import snippets
 
 from minitransformer import __version__
 from minitransformer.app.training.shares import BLOCK
 
+PAGE = Path(__file__).parents[4] / "docs" / "ranks.md"
 JOB = Path(__file__).with_name("ranks_job.py")
 
 
@@ -52,6 +54,7 @@ class Job:
     def run(self, *rounds):
         place = self.places.mktemp("ranks")
         write_texts(place)
+        (place / "program.py").write_text(snippets(PAGE)[0].code)
         (place / "commands.json").write_text(json.dumps(COMMANDS))
         result = ended(started(place, rounds[0], str(JOB), *rounds))
         assert result.returncode == 0, result.stderr
@@ -80,7 +83,7 @@ def test_neither_overlap_nor_buckets_nor_an_end_in_between_change_a_byte(job):
     assert of_one["tied weights"] == of_one["tied weights, no overlap"] == of_one["tied weights, one bucket"]
     for command in COMMANDS:
         assert of_one[command] == of_one[f"{command}, gone on with"]
-    assert len(of_one) == 19 and len({*of_one.values()}) == 13
+    assert len(of_one) == 20 and len({*of_one.values()}) == 14
 
 
 @needs_mpi
@@ -101,8 +104,9 @@ def test_two_ranks_leave_the_same_files_unless_a_fault_is_built_in(job):
 
 @needs_mpi
 def test_rank_0_speaks_for_all(job):
-    """Each of three groups of ranks has run four commands, and gone on with what was left."""
-    assert job.said.count("tokens/s") == job.said.count("done after") == 2 * job.said.count("resuming") == 3 * 4 * 2
+    """Each of three groups of ranks has run four commands, gone on with what was left, and run a program."""
+    assert job.said.count("resuming") == 3 * 4
+    assert job.said.count("tokens/s") == job.said.count("done after") == 3 * (4 + 4 + 1)
 
 
 @needs_mpi
