@@ -276,13 +276,13 @@ def test_the_last_word_goes_to_mpiexec_itself(tmp_path):
 BEGINNING = """
 import runpy, sys
 from importlib.metadata import entry_points
-from minitransformer.app import watcher
+from minitransformer.app import watched
 
 def started():
     print("numpy" in sys.modules, flush=True)
     sys.exit()
 
-watcher.start_early = started
+watched.start_early = started
 sys.argv[0] = "minitransformer"
 if sys.argv.pop() == "-m":
     runpy.run_module("minitransformer", run_name="__main__")
