@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import secrets
+import select
 import socket
 import struct
 import threading
@@ -88,6 +89,14 @@ class Lifeline:
         if self.line is not None:
             with suppress(OSError):
                 self.line.sendall(word)
+
+    def was_said(self, seconds: float) -> bool:
+        """Whether another rank has said within this time what keeps them from meeting."""
+        if self.line is None or not select.select([self.line], [], [], seconds)[0]:
+            return False
+        with suppress(OSError):
+            return self.line.recv(1) == watcher.KNOWN
+        return False
 
     def told(self) -> None:
         """This rank is about to end all of them, and has said why."""

@@ -182,6 +182,9 @@ class Watcher:
                 raise SystemExit
             return  # else this is the watcher of rank 0, whose word has come or is on its way
         if self.token is None and word:  # it has said why. Has it failed alone? Then others wait for it
+            for other in self.lines if word == KNOWN else ():  # if not, they need not say it again
+                with suppress(OSError):
+                    other.sendall(KNOWN)
             self.first, self.limit = None, time.monotonic() + _PATIENCE
         elif word == KNOWN:
             self._end("")

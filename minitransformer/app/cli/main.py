@@ -201,9 +201,9 @@ def orderly(name: str, work: Callable[[], int], merely_prints: bool = False) -> 
 
 def _said(line: str, code: int) -> int:
     first, rest = ("\n", line[1:]) if line.startswith("\n") else ("", line)
-    ranks.let_the_first_speak()
-    print(first + one_line(rest, 2000) + ranks.name_here(), file=sys.stderr, flush=True)
-    ranks.end_all(code)
+    if not ranks.let_the_first_speak():
+        print(first + one_line(rest, 2000) + ranks.name_here(), file=sys.stderr, flush=True)
+        ranks.end_all(code)
     return code
 
 
