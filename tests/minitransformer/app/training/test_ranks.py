@@ -35,7 +35,7 @@ JOB = Path(__file__).with_name("ranks_job.py")
 # what is typed after `mpiexec -n N minitransformer`, one folder below the texts
 DROPOUT = ("--dropout", "0.2")
 COMMANDS = {
-    "pretrain": ["pretrain", "../texts", *TINY, "--steps", "40"],
+    "pretrain": ["pretrain", "../texts", *TINY, "--steps", "24"],
     "masked": ["pretrain", "../texts", "--objective", "masked", *TINY, *DROPOUT, "--steps", "3"],
     "finetune": ["finetune", "../reviews.tsv", "--from", "pretrain", "--batch", "7", *DROPOUT, "--steps", "3"],
     "train-translator": ["train-translator", "../pairs", *TINY, *DROPOUT, "--tie-weights", "--steps", "3"],
@@ -112,7 +112,7 @@ def test_rank_0_speaks_for_all(job):
 @pytest.mark.parametrize(("before", "killed", "after"), [(2, 1, 1), pytest.param(3, 0, 4, marks=pytest.mark.slow)])
 def test_a_killed_rank_ends_all_and_other_numbers_of_ranks_go_on(before, killed, after, tmp_path, job):
     out = tmp_path / "cut"
-    process = pretrain(tmp_path, before, "--steps", "40", "--out", str(out))
+    process = pretrain(tmp_path, before, "--steps", "24", "--out", str(out))
     until(lambda: len(ranks_of(process)) == before, process)
     ranks = ranks_of(process)
     until(lambda: any(out.glob("step-*[1-9]*.json")), process)
@@ -120,9 +120,9 @@ def test_a_killed_rank_ends_all_and_other_numbers_of_ranks_go_on(before, killed,
     result = ended(process)
     assert result.returncode != 0
     assert re.findall(r"rank (\d) of \d on \S+ has ended without a word", result.stderr) == [str(killed)]
-    result = ended(pretrain(tmp_path, after, "--steps", "40", "--out", str(out), "--resume"))
+    result = ended(pretrain(tmp_path, after, "--steps", "24", "--out", str(out), "--resume"))
     assert result.returncode == 0, result.stderr
-    name = "step-00000040.safetensors"
+    name = "step-00000024.safetensors"
     assert (out / name).read_bytes() == (job.of(1)["folder"] / "pretrain" / name).read_bytes()
 
 
