@@ -42,7 +42,7 @@ def ended(process):
         out, error = process.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()  # else its pipes are found open in the middle of another test
+        process.communicate(timeout=LIMIT)  # else its pipes are found open in the middle of another test
         raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, error)
 
