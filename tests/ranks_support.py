@@ -18,6 +18,7 @@ needs_mpi = pytest.mark.skipif(
     importlib.util.find_spec("mpi4py") is None or MPIEXEC is None, reason="mpi4py or mpiexec is not installed"
 )
 TINY = ("--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "16", "--batch", "6")
+WORDS = ("the", "film", "was", "very", "good", "a", "dull", "plot")
 LIMIT = 120  # seconds; a job that hangs fails its test
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "MINITRANSFORMER_BACKEND": "numpy",
@@ -41,14 +42,23 @@ def ended(process):
         out, error = process.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=LIMIT)  # else its pipes are found open in the middle of another test
         raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, error)
 
 
+def write_texts(folder):
+    """For pretrain, finetune and train-translator; the built-in texts would take longer to make."""
+    generator = np.random.default_rng(0)
+    texts, reviews, pairs = ([" ".join(generator.choice(WORDS, 7)) for _ in range(count)] for count in (60, 24, 24))
+    (folder / "texts").write_text("\n".join(texts))
+    (folder / "reviews.tsv").write_text("\n".join(["text\tlabel", *(f"{text}\t{len(text) % 2}" for text in reviews)]))
+    (folder / "pairs").write_text("\n".join(f"{text[: 9 + i]}\t{text}" for i, text in enumerate(pairs)))
+
+
 def tiny(folder):
-    """A command that trains for a few moments; the built-in texts would take longer to make."""
-    words, generator = ["the", "film", "was", "very", "good", "a", "dull", "plot"], np.random.default_rng(0)
-    (folder / "texts").write_text("".join(f"{' '.join(generator.choice(words, 7))}\n" for _ in range(60)))
+    """A command that trains for a few moments."""
+    write_texts(folder)
     return ["-m", "minitransformer", "pretrain", str(folder / "texts"), *TINY]
 
 

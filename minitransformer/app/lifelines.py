@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import secrets
+import select
 import socket
 import struct
 import threading
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from minitransformer.app import watcher
+from minitransformer.app import watched, watcher
 
 _GRACE = 2.0  # seconds
 _CONNECT = 20.0  # seconds to reach the watcher
@@ -29,9 +30,9 @@ class Lifeline:
     lost  called with a line that says what has gone, or "" if that was said elsewhere; to end the process"""
 
     def __init__(self, lost: Callable[[str], None]):
-        watcher.start_early()
+        watched.start_early()
         self.rank, self.lost = watcher.told(watcher.RANK) or 0, lost
-        self.line = watcher.Line.own
+        self.line = watched.Line.own
         self.ending = False  # from then on it does not matter who else goes
         self.place = ""  # the watcher's machine
         atexit.register(self.say, watcher.BYE)
@@ -49,8 +50,8 @@ class Lifeline:
         with socket.create_server(("127.0.0.1" if one_place else "", 0), backlog=size) as server:
             token = secrets.token_hex(watcher.TOKEN // 2)  # whoever does not know it is not one of us
             if self.rank == 0:
-                watcher.start(size)
-                self.line = watcher.Line.own
+                watched.start(size)
+                self.line = watched.Line.own
                 if self.line is not None:
                     with suppress(OSError):
                         socket.send_fds(self.line, [watcher.MET + token.encode()], [server.fileno()])
@@ -67,7 +68,7 @@ class Lifeline:
             self.line.settimeout(None)
         gathered(b"")  # nobody begins before all are looked after
         if self.rank:
-            watcher.Line.say(watcher.LEAVE)  # that of rank 0 is enough
+            watched.Line.say(watcher.LEAVE)  # that of rank 0 is enough
         if self.line is not None:
             threading.Thread(target=self._listen, name="lifeline", daemon=True).start()
 
@@ -79,7 +80,7 @@ class Lifeline:
                 line.settimeout(None)
                 watcher.keep_alive(line)
                 line.sendall(watcher.HELLO.pack(token.encode(), self.rank, socket.gethostname().encode()))
-                self.line = watcher.closed_first(line)
+                self.line = watched.closed_first(line)
                 return
 
     def say(self, word: bytes) -> None:
@@ -88,6 +89,14 @@ class Lifeline:
         if self.line is not None:
             with suppress(OSError):
                 self.line.sendall(word)
+
+    def was_said(self, seconds: float) -> bool:
+        """Whether another rank has said within this time what keeps them from meeting."""
+        if self.line is None or not select.select([self.line], [], [], seconds)[0]:
+            return False
+        with suppress(OSError):
+            return self.line.recv(1) == watcher.KNOWN
+        return False
 
     def told(self) -> None:
         """This rank is about to end all of them, and has said why."""

@@ -224,14 +224,21 @@ def name_here() -> str:
     return "" if is_first() or _world is None else f" (rank {_world.rank} of {_world.size})"
 
 
-def let_the_first_speak() -> None:
-    """What went wrong on all ranks alike is said once: rank 0 ends all of them meanwhile."""
-    if not is_first():
-        time.sleep(_PATIENCE)
+def let_the_first_speak() -> bool:
+    """What went wrong on all ranks alike is said once: rank 0 ends all of them meanwhile. Where MPI cannot be started,
+    they end by themselves. → whether it has been said"""
+    if is_first():
+        return False
+    if _world is None and _lifeline is not None:
+        return _lifeline.was_said(_PATIENCE)
+    time.sleep(_PATIENCE)
+    return False
 
 
 def end_all(code: int) -> None:
     """This rank has failed and said why: the others, who would wait for it for ever, end too."""
+    if _world is None and _lifeline is not None:
+        _lifeline.told()
     if _world is not None and _world.size > 1:
         from mpi4py import MPI
 

@@ -2,8 +2,8 @@
 
 The ranks cannot say it: a launcher that misses one kills the others, often before they have noticed anything, and names
 whom it likes. This process is none of the launcher's: it has a session of its own, and what it writes still comes to
-the terminal when all ranks have gone. It is started before a rank loads anything else, and uses nothing but what comes
-with Python.
+the terminal when all ranks have gone. It is started before a rank loads anything else, see watched.py, and uses nothing
+but what comes with Python.
 
     before the ranks have met   it looks after those of its own machine (Linux): whichever of them comes first starts
                                 it, it sees a process end that has not even begun, and whoever has begun holds a line
@@ -14,7 +14,6 @@ When a process dies, its system closes the line, whatever it died of. When a mac
 not answer the probes that the system sends by itself (TCP's keep-alive); that works while a process computes without a
 pause, and no clock of ours can go wrong when a machine sleeps for a while."""
 
-import atexit
 import os
 import select
 import selectors
@@ -24,12 +23,11 @@ import struct
 import sys
 import time
 from contextlib import suppress
-from typing import NoReturn
 
 # what launchers tell their processes: MPICH and Intel MPI, Open MPI, and those that speak PMIx
 RANK = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
 SIZE = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
-_NEIGHBOURS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")  # how many they are
+NEIGHBOURS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")  # ranks of one machine
 # the words on a line: I have done my work; it went wrong, and it has been said; the ranks know each other (with the
 # socket where to expect them); another watcher looks after us; all lines are there
 BYE, KNOWN, MET, LEAVE, READY = b"b", b"k", b"m", b"l", b"r"
@@ -40,112 +38,12 @@ KILLED = "has ended without a word (killed, or out of memory?)"
 UNREACHED = f"has not been reached for some {LOST_AFTER} seconds (network, or machine down?)"
 _LOOKS, _PAUSE = 400, 0.005  # for ranks on this machine; seconds in between
 _PATIENCE = 3.0  # seconds for ranks that have all the same reason to end
-_JOIN = 1.0  # seconds to find the watcher
 _FOREVER = float("inf")
 
 
 def told(names: tuple[str, ...]) -> int | None:
     """What the launcher has said under one of these names."""
     return next((int(os.environ[name]) for name in names if name in os.environ), None)
-
-
-class Line:
-    """From this process to the watcher of its machine."""
-
-    own: socket.socket | None = None
-    watcher: object = None  # its process, kept, so that nobody waits for it
-
-    @classmethod
-    def say(cls, word: bytes) -> None:
-        if cls.own is not None:
-            with suppress(OSError):
-                cls.own.sendall(word)
-
-
-def start(size: int, door: socket.socket | None = None) -> None:
-    """Beside this rank, if it has none yet. door: where other ranks of this machine knock"""
-    if Line.own is not None or not hasattr(os, "fork"):
-        return
-    ours, theirs = socket.socketpair()
-    ends = [theirs.fileno(), -1 if door is None else door.fileno()]
-    numbers = [told(RANK) or 0, size, told(_NEIGHBOURS) or 0, os.getpid(), os.getppid()]
-    if "numpy" not in sys.modules:  # nor has it begun any threads: a copy of this process will do
-        if os.fork() == 0:
-            _watch_apart(ends, numbers)
-    else:
-        import subprocess
-
-        Line.watcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, *map(str, ends + numbers)], cwd="/", stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, pass_fds=[end for end in ends if end >= 0], start_new_session=True,
-        )  # fmt: skip
-    Line.own = closed_first(ours)
-    theirs.close()
-    atexit.register(Line.say, BYE)
-
-
-def _watch_apart(ends: list[int], numbers: list[int]) -> NoReturn:
-    """In a copy of the rank's process: what a program started anew would do, some 50 ms earlier."""
-    try:
-        os.setsid()
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for number in (0, 1):
-            os.dup2(nothing, number)
-        kept = sorted({2, *ends} - {-1})  # whatever else is open is the rank's: its line to the launcher above all
-        for before, after in zip(kept, [*kept[1:], 2**16], strict=True):
-            os.closerange(before + 1, after)
-        os.chdir("/")
-        Watcher(*ends, *numbers).watch()
-    except Exception:  # none is known
-        sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(0)
-
-
-def closed_first(line: socket.socket) -> socket.socket:
-    """Of a killed process, Linux closes the descriptor with the greatest number first: before the launcher can notice
-    anything, so that nobody whom it kills then is seen to go earlier."""
-    with suppress(ImportError, OSError):
-        import fcntl
-
-        number = fcntl.fcntl(line, fcntl.F_DUPFD_CLOEXEC, 500)
-        line.close()
-        return socket.socket(fileno=number)
-    return line
-
-
-def _door(launcher: int) -> str:
-    """Where ranks of one machine find their watcher: a name that Linux forgets with it."""
-    return f"\0minitransformer-ranks-{launcher}"
-
-
-def _start_or_join(size: int) -> None:
-    """Whichever rank of a machine comes first starts a watcher."""
-    limit = time.monotonic() + _JOIN
-    while Line.own is None and time.monotonic() < limit:
-        with socket.socket(socket.AF_UNIX) as door, suppress(OSError):  # another rank was faster
-            door.bind(_door(os.getppid()))
-            door.listen(size)
-            start(size, door)
-            return
-        line = socket.socket(socket.AF_UNIX)
-        try:
-            line.connect(_door(os.getppid()))
-            Line.own = closed_first(line)
-            atexit.register(Line.say, BYE)
-        except OSError:  # it does not listen yet
-            line.close()
-            time.sleep(0.001)
-
-
-def start_early() -> None:
-    """Before MPI is started, which waits for all ranks: one rank of each machine starts a watcher, the others join."""
-    size = told(SIZE) or 1
-    if size > 1 and Line.own is None:
-        if sys.platform.startswith("linux") and os.getppid() > 1:
-            _start_or_join(size)
-        elif told(RANK) == 0:
-            start(size)
 
 
 def loudest(launcher: int) -> int:
@@ -284,6 +182,9 @@ class Watcher:
                 raise SystemExit
             return  # else this is the watcher of rank 0, whose word has come or is on its way
         if self.token is None and word:  # it has said why. Has it failed alone? Then others wait for it
+            for other in self.lines if word == KNOWN else ():  # if not, they need not say it again
+                with suppress(OSError):
+                    other.sendall(KNOWN)
             self.first, self.limit = None, time.monotonic() + _PATIENCE
         elif word == KNOWN:
             self._end("")
@@ -310,9 +211,7 @@ class Watcher:
             self.events.register(line, selectors.EVENT_READ, self._hear)
             self.met += 1
             if select.select([line], [], [], 0)[0]:
-                self._hear(
-                    line
-                )  # it has ended meanwhile: before whatever else has happened and is still to be heard of
+                self._hear(line)  # it has ended: before whatever else has happened and is still to be heard of
                 return
             if self.met == self.size:
                 next(line for line, rank in self.lines.items() if rank == 0).sendall(READY)

@@ -9,7 +9,7 @@ The model on paper. A step of n tokens with P weights on N ranks, each of which 
 
 Gradients travel while backward goes on, in the last slice: two thirds of its computing time hide as much of them. Rate
 and c (seconds a number) come from two measured runs, one process with whole batches and one rank with slices; those of
-two ranks are predicted, and compared."""
+one and of two ranks with a thread each are predicted, and compared."""
 
 import importlib.util
 import json
@@ -41,6 +41,7 @@ class Plan:
     ranks: int  # 0: one process without mpiexec, its batches whole
     rows: int
     overlap: bool = True
+    threads: int | None = None  # of each rank; None: all that there are, divided fairly
 
 
 PLANS = (
@@ -49,7 +50,9 @@ PLANS = (
     Plan("2 ranks, the same batch", 2, ROWS),
     Plan("2 ranks, without overlap", 2, ROWS, overlap=False),
     Plan("2 ranks, twice the batch", 2, 2 * ROWS),
+    Plan("1 rank, one thread", 1, ROWS, threads=1),
 )
+PREDICTED = (PLANS[5], PLANS[2], PLANS[4])  # by the model on paper; the first is what ranks of one thread begin with
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,8 @@ def run(plan: Plan) -> dict[str, Any]:
     command = [sys.executable, "-m", "minitransformer.app.bench.ranks_worker"]
     command += [str(plan.rows), str(STEPS), "1" if plan.overlap else "0"]
     launched = [] if plan.ranks == 0 else [_mpiexec() or "mpiexec", "-n", str(plan.ranks)]
-    result = subprocess.run(launched + command, capture_output=True, text=True, timeout=600)
+    environment = os.environ | ({} if plan.threads is None else {"NUMBA_NUM_THREADS": str(plan.threads)})
+    result = subprocess.run(launched + command, capture_output=True, text=True, timeout=600, env=environment)
     if result.returncode:
         raise UserError(f"{plan.name}: the measurement failed: {result.stderr.strip().splitlines()[-1:]}")
     found = json.loads(result.stdout)
@@ -127,9 +131,12 @@ def measure(tell: Any) -> dict[str, Any]:
     wire = found[PLANS[2].name]
     here = Paper(rate, layout, wire["latency"], wire["bandwidth"])
     checks = []
-    for plan in (PLANS[2], PLANS[4]):
-        expected = sum(here.seconds(2, plan.rows * LENGTH, lab, SLICES // 2))
-        checks.append({"plan": plan.name, "measured": found[plan.name]["best"], "expected": expected})
+    alone = found[PREDICTED[0].name]["best"]
+    for plan in PREDICTED:
+        expected = sum(here.seconds(plan.ranks, plan.rows * LENGTH, lab, SLICES // plan.ranks))
+        measured = found[plan.name]["best"]
+        efficiency = alone * plan.rows / ROWS / measured / plan.ranks
+        checks.append({"plan": plan.name, "measured": measured, "expected": expected, "efficiency": efficiency})
     paper = []
     for size in every:
         for name, bandwidth in WIRES.items():

@@ -30,7 +30,11 @@ def main(rows: int, steps: int, overlap: bool) -> None:
     ids = np.random.default_rng(0).integers(4, 50001, (rows, LENGTH + 1))
     batch = LanguageModelBatch(ids[:, :-1], ids[:, 1:], np.full(rows, LENGTH), np.arange(rows), 1)
     Sending.overlap = overlap
-    sliced = SlicedSteps(model, optimizer, _loss, SLICES, 0, 1.0, everybody)
+    sliced = SlicedSteps(model, optimizer, _loss, SLICES, 0, 1.0, everybody) if ranks.under_mpi() else None
+
+    def counted() -> np.ndarray:
+        """Bytes received, seconds of sending, and those of them for which a rank has waited after backward: so far."""
+        return np.array([everybody.received, everybody.seconds, sliced.sending.waited if sliced else 0.0])
 
     def plain(number: int) -> None:
         F.manual_seed([0, number])
@@ -39,18 +43,18 @@ def main(rows: int, steps: int, overlap: bool) -> None:
         clip_grad_norm(model.parameters(), 1.0)
         optimizer.step()
 
-    if ranks.under_mpi():
+    if sliced is not None:
         sliced.start()
     seconds, figures = [], np.zeros(3)
     for number in range(steps + 1):  # the first one compiles, and agrees on the order of the buckets
         everybody.greatest(0)  # all begin together
-        before = np.array([everybody.received, everybody.seconds, sliced.sending.waited])
+        before = counted()
         start = time.perf_counter()
-        if ranks.under_mpi():
+        if sliced is not None:
             sliced.step(number, batch, 1e-4, lambda what, value: None)
         else:
             plain(number)
-        figures = np.array([everybody.received, everybody.seconds, sliced.sending.waited]) - before
+        figures = counted() - before
         seconds.append(everybody.greatest(time.perf_counter() - start))
     sent, talking, waited = figures.tolist()  # of the last step
     latency, bandwidth = _wire(everybody)

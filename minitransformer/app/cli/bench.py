@@ -349,11 +349,12 @@ def _ranks(_report: dict[str, Any]) -> dict[str, Any]:
          f"{r['waited']:.2f}", f"{r['megabytes']:.0f}") for name, r in found["measured"].items()
     ]  # fmt: skip
     print("\nthe labs' model, steps of 8 x 256 tokens, seconds; two threads in all")
-    header = ("run", "best", "median", "MB received", "sending", "of it after backward", "MB of memory")
+    header = ("run", "best", "median", "MB received", "sending", "wait after backward", "MB of memory")
     print(table(header, rows, right=range(1, 7)))
     print(f"an all-reduce on 2 ranks has to bring {found['bound'] / 1e6:.2f} MB to each")
     for check in found["checks"]:
-        print(f"{check['plan']}: {check['measured']:.2f} s, on paper {check['expected']:.2f} s")
+        done = f"{check['efficiency']:.0%} of what its ranks do alone"
+        print(f"{check['plan']}: {check['measured']:.2f} s, on paper {check['expected']:.2f} s; {done}")
     rows = [
         (p["model"], p["wire"], f"{p['ranks']:,}", p["scaling"], f"{p['seconds']:.3f}", f"{p['sending']:.3f}",
          f"{p['efficiency']:.0%}") for p in found["paper"]

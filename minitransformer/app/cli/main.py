@@ -19,7 +19,7 @@ from typing import NamedTuple
 import kernels
 from kernels.backend import VARIABLE
 from minitransformer import __version__
-from minitransformer.app import output, ranks, watcher
+from minitransformer.app import output, ranks, watched
 from minitransformer.app.cli.start import TRAINING
 from minitransformer.app.cli.surroundings import tidy_up
 from minitransformer.errors import UserError, one_line, system_error
@@ -126,7 +126,7 @@ def main(
 
     def work() -> int:
         if name in TRAINING:
-            watcher.start_early()  # unless it was done: this may have been called from Python
+            watched.start_early()  # unless it was done: this may have been called from Python
         ranks.hush()
         tidy_up()
         if name not in COMMANDS and name not in added_commands():
@@ -201,9 +201,9 @@ def orderly(name: str, work: Callable[[], int], merely_prints: bool = False) -> 
 
 def _said(line: str, code: int) -> int:
     first, rest = ("\n", line[1:]) if line.startswith("\n") else ("", line)
-    ranks.let_the_first_speak()
-    print(first + one_line(rest, 2000) + ranks.name_here(), file=sys.stderr, flush=True)
-    ranks.end_all(code)
+    if not ranks.let_the_first_speak():
+        print(first + one_line(rest, 2000) + ranks.name_here(), file=sys.stderr, flush=True)
+        ranks.end_all(code)
     return code
 
 

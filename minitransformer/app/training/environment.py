@@ -22,8 +22,9 @@ def description() -> dict[str, Any]:
     found |= {"numpy": np.__version__, "simd": _simd(), **_blas(threads=backend.name == "numpy")}
     if backend.name == "numba":
         found |= {"numba": _version("numba"), **_compiler()}
-    if hasattr(backend.folder, "device"):
-        found["device"] = str(backend.folder.device())
+    device = getattr(backend.folder, "device", None)
+    if callable(device):  # of a real card; the emulator's is a module
+        found["device"] = str(device())
     return found
 
 

@@ -26,16 +26,18 @@ for name, place in zip(("minitransformer", "minitransformer.app"), sys.argv[2:])
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = [place]
 
-from minitransformer.app import lifelines
+from minitransformer.app import lifelines, watcher
 
 def gathered(mine):
     if mine and lifeline.rank == 0:
         print(mine.decode(), flush=True)
     return [sys.stdin.readline().encode()]
 
-lifelines._GRACE = 0.1
+lifelines._GRACE, watcher._PATIENCE = 0.1, 0.5
 lifeline = lifelines.Lifeline(lambda line: (print("lost:", line, flush=True), os._exit(3)))
 if "meet" in sys.argv[1]:
+    print("here", flush=True)
+    sys.stdin.readline()  # MPI starts when all have come, and not before
     lifeline.meet(3, gathered, True)
 print("ready", flush=True)
 if sys.stdin.readline() == "known\\n":
@@ -104,6 +106,10 @@ def met(job, request):
     until(lambda: children_of(job.ranks[first]), "no watcher")
     for rank in {0, 1, 2} - {first}:
         job.start(rank, RANK, f"meet {when}")
+    for process in job.ranks.values():
+        assert process.stdout.readline() == "here\n"
+    for rank in range(3):
+        job.tell(rank, "")
     address = job.ranks[0].stdout.readline().strip()
     for rank in range(3):
         job.tell(rank, address)
@@ -270,13 +276,13 @@ def test_the_last_word_goes_to_mpiexec_itself(tmp_path):
 BEGINNING = """
 import runpy, sys
 from importlib.metadata import entry_points
-from minitransformer.app import watcher
+from minitransformer.app import watched
 
 def started():
     print("numpy" in sys.modules, flush=True)
     sys.exit()
 
-watcher.start_early = started
+watched.start_early = started
 sys.argv[0] = "minitransformer"
 if sys.argv.pop() == "-m":
     runpy.run_module("minitransformer", run_name="__main__")

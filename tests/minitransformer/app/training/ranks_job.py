@@ -1,35 +1,40 @@
 """Trains small models on the ranks that mpiexec started, and writes down a digest of everything each run has left:
 weights, optimizer state, metrics and checkpoints, times taken out.
 
-    ranks_job.py FOLDER 4 2,1    on 4 ranks; then on two of them and, at the same time, on one
+    ranks_job.py 4 2,1    on 4 ranks; then on two of them and, at the same time, on one
 
-FOLDER/N.json is what N ranks have left; two of them also try some faults. Started by test_ranks.py."""
+N.json is what N ranks have left; two of them also try some faults. program.py and the command lines of commands.json
+are run as well, and these go on with what the ranks of the first round have left. It is one job, because most of the
+time goes into starting processes. Started by test_ranks.py."""
 
 import copy
 import hashlib
 import json
 import math
 import os
+import shutil
 import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from bytes_job import received_for_a_step
 
 import autograd.functional as F
 import kernels
 from minitransformer import Bert, Classifier, LanguageModel, Translator
 from minitransformer.app import ranks
+from minitransformer.app.cli.main import main as command_line
 from minitransformer.app.data import ClassifierBatches, LanguageModelBatches, TranslationBatches
 from minitransformer.app.data.batches import BertBatch
-from minitransformer.app.progress import Silent
+from minitransformer.app.progress import Pace, Silent
 from minitransformer.app.tasks import measures
-from minitransformer.app.training import Options, run, sending, shares, slices, train, tree
+from minitransformer.app.training import Options, loop, run, sending, shares, slices, train, tree
 from minitransformer.optim import SGD, Adam
 
 SMALL = {"d_model": 8, "n_heads": 2, "d_ff": 12, "max_len": 12, "dropout": 0.3, "seed": 3}
-TIMES = ("seconds", "cpu_seconds", "tokens_per_second", "check")
+TIMES = ("seconds", "cpu_seconds", "check")
 
 
 def documents(count, longest=10, seed=0):
@@ -102,6 +107,17 @@ CASES = {
     "Bert, slices without a hidden word": bert,
 }
 
+
+class StepsAreSeconds(Pace):
+    """Then tokens per second are a count, that of the last step, and can be compared."""
+
+    def __init__(self):
+        super().__init__(window=1)
+
+    def add(self, tokens, values):
+        self._steps.append((1.0, tokens, values))
+
+
 # ---------------------------------------------------------------------------------------------------- faults
 # Each is a mistake that programs of this kind have made; the digests must then differ from those of one rank.
 
@@ -134,6 +150,10 @@ def local_norm(self, gradient):
     return math.sqrt(shares._block_sums(gradient).sum())
 
 
+def own_tokens(batch):
+    return int(batch.lengths[ranks._training.rank :: ranks._training.size].sum())
+
+
 def as_they_come(nodes, node):
     if nodes:
         nodes[0].sum += node.sum
@@ -151,6 +171,7 @@ FAULTS = {
     "summing as they come": (tree, "add_node", as_they_come),
     "reduction before accumulation has ended": (sending.Sending, "begin", reduced_too_early),
     "a bucket that leaves before it is full": (sending.Sending, "is_final", sent_too_early),
+    "tokens of rank 0 only": (loop, "count_tokens", own_tokens),
 }  # fmt: skip
 
 
@@ -182,12 +203,36 @@ def left_by(case, everybody, folder, optimizer=Adam, count=8):
     return digest(folder) if everybody.rank == 0 else ""
 
 
+def commands(everybody, first):
+    """What a program and command lines leave, and what these ranks make of what the first ones have left, without its
+    last checkpoint. Their folder: first"""
+    found = {}
+    with changed(ranks, "_world", everybody):
+        exec((first.parent / "program.py").read_text(), {})
+    if everybody.rank == 0:
+        found["program.py"] = digest("runs/mine")
+    for name, words in json.loads((first.parent / "commands.json").read_text()).items():
+        again = f"{name}, gone on with"
+        with changed(ranks, "_world", everybody):
+            assert command_line([*words, "--out", name]) == 0
+            if everybody.rank == 0:
+                shutil.copytree(first / name, again)
+                newest = max(path.stem for path in Path(again).glob("step-*"))
+                for path in Path(again).glob(f"{newest}.*"):
+                    path.unlink()
+            everybody.greatest(0)  # the others wait for that
+            assert command_line([*words, "--out", again, "--resume"]) == 0
+        found |= {out: digest(out) for out in (name, again) if everybody.rank == 0}
+    return found
+
+
 def main():
     from mpi4py import MPI
 
-    place, *rounds = sys.argv[1:]
+    rounds, place = sys.argv[1:], Path.cwd()
     kernels.use("numpy")
     run.draw_curve = lambda *given: None  # a picture has the time in it, and takes longer to draw than all steps
+    loop.Pace = StepsAreSeconds
     shares.Shares.message = shares.BLOCK  # these models are small: so that they have several buckets
     world = ranks.world()
     for sizes in rounds:
@@ -195,28 +240,31 @@ def main():
         size = groups[world.rank] if world.rank < len(groups) else 0
         everybody = ranks.Mpi(MPI.COMM_WORLD.Split(size))
         if size:
-            found = digests(everybody, os.path.join(place, f"of {size}"))
+            os.makedirs(place / f"of {size}", exist_ok=True)
+            os.chdir(place / f"of {size}")
+            left = digests(everybody) | commands(everybody, place / f"of {rounds[0]}")
+            found = {"left": left, "sent": received_for_a_step(everybody)}
             if everybody.rank == 0:
-                Path(place, f"{size}.json").write_text(json.dumps(found))
+                (place / f"{size}.json").write_text(json.dumps(found))
         all_done = MPI.COMM_WORLD.Ibarrier()
         while not all_done.Test():
             time.sleep(0.01)
 
 
-def digests(everybody, place):
+def digests(everybody):
     found = {}
     for case in CASES:
-        found[case] = left_by(case, everybody, os.path.join(place, case))
-    found["momentum"] = left_by("classifier", everybody, os.path.join(place, "sgd"), lambda p, lr: SGD(p, lr, 0.9))
+        found[case] = left_by(case, everybody, case)
+    found["momentum"] = left_by("classifier", everybody, "sgd", lambda p, lr: SGD(p, lr, 0.9))
     # more slices than ranks, also where there are eight: each accumulates the gradients of two, and some have no target
-    found["sixteen slices"] = left_by(FAULTY, everybody, os.path.join(place, "sixteen"), count=16)
+    found["sixteen slices"] = left_by(FAULTY, everybody, "sixteen", count=16)
     with changed(sending.Sending, "overlap", False):
-        found["tied weights, no overlap"] = left_by("tied weights", everybody, os.path.join(place, "no overlap"))
+        found["tied weights, no overlap"] = left_by("tied weights", everybody, "no overlap")
     with changed(shares.Shares, "message", 2**16):
-        found["tied weights, one bucket"] = left_by("tied weights", everybody, os.path.join(place, "one bucket"))
+        found["tied weights, one bucket"] = left_by("tied weights", everybody, "one bucket")
     for name, (owner, attribute, wrong) in FAULTS.items() if everybody.size == 2 else ():
         with changed(owner, attribute, wrong):
-            found[f"fault: {name}"] = left_by(FAULTY, everybody, os.path.join(place, name))
+            found[f"fault: {name}"] = left_by(FAULTY, everybody, name)
     return found
 
 

@@ -6,86 +6,130 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from ranks_support import LIMIT, ONE_THREAD, ended, launched, needs_mpi, pretrain, ranks_of, started, tiny, until
+from ranks_support import (
+    MPIEXEC,
+    TINY,
+    ended,
+    launched,
+    needs_mpi,
+    pretrain,
+    ranks_of,
+    started,
+    tiny,
+    until,
+    write_texts,
+)  # fmt: skip
+from snippets import snippets
 
 from minitransformer import __version__
 from minitransformer.app.training.shares import BLOCK
 
+PAGE = Path(__file__).parents[4] / "docs" / "ranks.md"
 JOB = Path(__file__).with_name("ranks_job.py")
 
 
-@pytest.fixture(scope="module")
-def digests(tmp_path_factory):
-    """Number of ranks → case → digest of all files that it left. One job for all that are not slow."""
+# what is typed after `mpiexec -n N minitransformer`, one folder below the texts
+DROPOUT = ("--dropout", "0.2")
+COMMANDS = {
+    "pretrain": ["pretrain", "../texts", *TINY, "--steps", "24"],
+    "masked": ["pretrain", "../texts", "--objective", "masked", *TINY, *DROPOUT, "--steps", "3"],
+    "finetune": ["finetune", "../reviews.tsv", "--from", "pretrain", "--batch", "7", *DROPOUT, "--steps", "3"],
+    "train-translator": ["train-translator", "../pairs", *TINY, *DROPOUT, "--tie-weights", "--steps", "3"],
+}
 
-    def left_by(*rounds):
-        place = tmp_path_factory.mktemp("ranks")
-        result = ended(started(place, rounds[0], str(JOB), str(place), *rounds))
+
+class Job:
+    """What jobs of several numbers of ranks have left. One job for all that are not slow."""
+
+    def __init__(self, places):
+        self.places, self.said, self.known = places, "", {}
+        self.run("4", "2,1")
+
+    def run(self, *rounds):
+        place = self.places.mktemp("ranks")
+        write_texts(place)
+        (place / "program.py").write_text(snippets(PAGE)[0].code)
+        (place / "commands.json").write_text(json.dumps(COMMANDS))
+        result = ended(started(place, rounds[0], str(JOB), *rounds))
         assert result.returncode == 0, result.stderr
-        known.update({int(path.stem): json.loads(path.read_text()) for path in place.glob("*.json")})
+        self.said = self.said or result.stderr
+        for path in place.glob("[0-9].json"):
+            self.known[int(path.stem)] = json.loads(path.read_text()) | {"folder": place / f"of {path.stem}"}
 
-    def of(ranks):
-        if ranks not in known:
-            left_by(str(ranks))
-        return known[ranks]
+    def of(self, ranks):
+        if ranks not in self.known:
+            self.run(str(ranks))
+        return self.known[ranks]
 
-    known = {}
-    left_by("4", "2,1")
-    return of
+    def digests(self, ranks):
+        """Case → digest of all files."""
+        return self.of(ranks)["left"]
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    return Job(tmp_path_factory)
 
 
 @needs_mpi
-def test_neither_overlap_nor_buckets_change_a_byte(digests):
-    of_one = digests(1)
+def test_neither_overlap_nor_buckets_nor_an_end_in_between_change_a_byte(job):
+    of_one = job.digests(1)
     assert of_one["tied weights"] == of_one["tied weights, no overlap"] == of_one["tied weights, one bucket"]
-    assert len(of_one) == 11 and len({*of_one.values()}) == 9
+    for command in COMMANDS:
+        assert of_one[command] == of_one[f"{command}, gone on with"]
+    assert len(of_one) == 20 and len({*of_one.values()}) == 14
 
 
 @needs_mpi
 @pytest.mark.parametrize("ranks", (4, *(pytest.param(number, marks=pytest.mark.slow) for number in (3, 8))))
-def test_every_number_of_ranks_leaves_the_same_files(ranks, digests):
-    assert digests(ranks) == digests(1)
+def test_every_number_of_ranks_leaves_the_same_files(ranks, job):
+    assert job.digests(ranks) == job.digests(1)
 
 
 @needs_mpi
-def test_two_ranks_leave_the_same_files_unless_a_fault_is_built_in(digests):
-    of_one, found = digests(1), digests(2)
+def test_two_ranks_leave_the_same_files_unless_a_fault_is_built_in(job):
+    of_one, found = job.digests(1), job.digests(2)
     faults = {case: digest for case, digest in found.items() if case.startswith("fault: ")}
     assert {case: digest for case, digest in found.items() if case not in faults} == of_one
-    assert len(faults) == 7
+    assert len(faults) == 8
     for case, digest in faults.items():
         assert digest not in of_one.values(), case
 
 
 @needs_mpi
-@pytest.mark.parametrize(("before", "killed", "after"), [(2, 1, 1), pytest.param(3, 0, 4, marks=pytest.mark.slow)])
-def test_a_killed_rank_ends_all_and_other_numbers_of_ranks_go_on(before, killed, after, tmp_path):
-    whole = ended(pretrain(tmp_path, 1, "--steps", "20", "--out", "whole"))
-    assert whole.returncode == 0, whole.stderr
-    out = tmp_path / "cut"
-    process = pretrain(tmp_path, before, "--steps", "20", "--out", str(out))
-    until(lambda: any(out.glob("step-*[1-9]*.json")), process)
-    os.kill(ranks_of(process)[killed], signal.SIGKILL)
-    result = ended(process)
-    assert result.returncode != 0
-    assert re.findall(r"rank (\d) of \d on \S+ has ended without a word", result.stderr) == [str(killed)]
-    result = ended(pretrain(tmp_path, after, "--steps", "20", "--out", str(out), "--resume"))
-    assert result.returncode == 0, result.stderr
-    name = "step-00000020.safetensors"
-    assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+def test_rank_0_speaks_for_all(job):
+    """Each of three groups of ranks has run four commands, gone on with what was left, and run a program."""
+    assert job.said.count("step 1/") == 3 * (4 + 1)  # the first step is shown at once
+    assert job.said.count("resuming") == 3 * 4
+    assert job.said.count("done after") == 3 * (4 + 4 + 1)
 
 
 @needs_mpi
-@pytest.mark.parametrize("ranks", (pytest.param(2, marks=pytest.mark.slow), 4))
-def test_a_step_sends_no_more_than_an_all_reduce_has_to(ranks, tmp_path):
-    result = ended(started(tmp_path, ranks, str(JOB.with_name("bytes_job.py"))))
+@pytest.mark.parametrize(("before", "killed", "after"), [(2, 1, 1), pytest.param(3, 0, 4, marks=pytest.mark.slow)])
+def test_a_killed_rank_ends_all_and_other_numbers_of_ranks_go_on(before, killed, after, tmp_path, job):
+    out = tmp_path / "cut"
+    process = pretrain(tmp_path, before, "--steps", "24", "--out", str(out))
+    until(lambda: len(ranks_of(process)) == before, process)
+    ranks = ranks_of(process)
+    until(lambda: any(out.glob("step-*[1-9]*.json")), process)
+    os.kill(ranks[killed], signal.SIGKILL)
+    result = ended(process)
+    assert result.returncode != 0
+    assert re.findall(r"rank (\d) of \d on \S+ has ended without a word", result.stderr) == [str(killed)]
+    result = ended(pretrain(tmp_path, after, "--steps", "24", "--out", str(out), "--resume"))
     assert result.returncode == 0, result.stderr
-    found = json.loads(result.stdout)
+    name = "step-00000024.safetensors"
+    assert (out / name).read_bytes() == (job.of(1)["folder"] / "pretrain" / name).read_bytes()
+
+
+@needs_mpi
+@pytest.mark.parametrize("ranks", (2, 4))
+def test_a_step_sends_no_more_than_an_all_reduce_has_to(ranks, job):
+    found = job.of(ranks)["sent"]
     least = 2 * (ranks - 1) / ranks * found["numbers"] * 4
     # a share may be one block larger than P/N, and one from each other rank comes; a double for each block, for the
     # norm; in double precision two values and a flag an array for each of 8 slices; the name of the loss's values
@@ -99,8 +143,9 @@ def test_a_step_sends_no_more_than_an_all_reduce_has_to(ranks, tmp_path):
 
 
 @needs_mpi
-def test_a_second_job_is_refused_and_ctrl_c_saves_once_and_says_how_to_go_on(tmp_path):
-    first = pretrain(tmp_path, 2, "--steps", "100000", "--out", "run")
+@pytest.mark.parametrize("ranks", (2, pytest.param(4, marks=pytest.mark.slow)))
+def test_a_second_job_is_refused_and_ctrl_c_saves_once_and_says_how_to_go_on(ranks, tmp_path):
+    first = pretrain(tmp_path, ranks, "--steps", "100000", "--out", "run")
     until((tmp_path / "run" / "step-00000000.json").exists, first)
     second = ended(pretrain(tmp_path, 1, "--steps", "100000", "--out", "run", "--resume"))
     assert second.returncode == 2
@@ -108,7 +153,7 @@ def test_a_second_job_is_refused_and_ctrl_c_saves_once_and_says_how_to_go_on(tmp
     first.send_signal(signal.SIGINT)
     result = ended(first)
     assert result.stderr.count("stopping after this step") == 1
-    assert result.stderr.count("resume with: mpiexec -n 2 ") == 1
+    assert result.stderr.count(f"resume with: mpiexec -n {ranks} ") == 1
     assert "Traceback" not in result.stderr
 
 
@@ -166,10 +211,11 @@ def test_a_rank_that_fails_alone_is_named(tmp_path):
     assert result.stderr.count("\n") == 1
 
 
-def test_without_mpi4py_a_job_of_mpiexec_ends_in_one_line(tmp_path):
+@pytest.mark.skipif(MPIEXEC is None, reason="mpiexec is not installed")
+@pytest.mark.parametrize("ranks", (2, *(pytest.param(number, marks=pytest.mark.slow) for number in (1, 5))))
+def test_without_mpi4py_a_job_of_mpiexec_ends_in_one_line(ranks, tmp_path):
     (tmp_path / "mpi4py.py").write_text("raise ImportError('no such module')")
-    environment = os.environ | ONE_THREAD | {"PMI_RANK": "0", "PYTHONPATH": str(tmp_path)}
-    command = [sys.executable, *tiny(tmp_path)]
-    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=LIMIT)
-    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    command = ["-n", str(ranks), "-env", "PYTHONPATH", str(tmp_path), sys.executable, *tiny(tmp_path)]
+    result = ended(launched(tmp_path, *command))
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1), result.stderr
     assert "pip install 'minitransformer[mpi]'" in result.stderr

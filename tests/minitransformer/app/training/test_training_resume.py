@@ -270,6 +270,12 @@ def resumed(tmp_path, **environment):
     return [line for line in result.stderr.splitlines() if "bit for bit" in line]
 
 
+def test_every_backend_can_be_described(backend):
+    found = environment.description()
+    assert found["backend"] == backend.name
+    json.dumps(found)
+
+
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
