@@ -357,7 +357,7 @@ def attention_backward(dout, q, k, v, out, lse, mask, scale, dropout):
     owners = max(1, min(TASKS // groups, heads))
     shares = max(1, min(TASKS // (groups * owners), key_tiles))
     gradients = gradients_like(q, k, v)
-    parts = [  # zeros to add up in: the gradient itself, unless several do so
+    parts = [  # where they are added up: in the gradient itself, unless several do so
         dx[None] if count == 1 else np.empty((count, *dx.shape), dx.dtype)
         for dx, count in zip(gradients, (shares, owners, owners), strict=True)
     ]
