@@ -136,7 +136,7 @@ FILMS = {
 MINILM_READ = Run(
     "minilm-read",
     "pretrain {runs}/imdb/unlabelled.txt --valid {runs}/imdb/valid.tsv --from minilm --objective masked --max-len 128 "
-    "--batch 32 --lr 2e-4 --warmup 50 --epochs 1",
+    "--batch 32 --lr 2e-4 --warmup 100 --epochs 3",
     keep=True,
     module=RESEARCH,
 )
