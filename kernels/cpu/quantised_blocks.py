@@ -24,7 +24,8 @@ CODES = {"Q8_0": Q8_0, "Q4_1": Q4_1}
 NAMES = tuple(CODES)
 Q8_0_BYTES, Q4_1_BYTES = QUANTISED["Q8_0"], QUANTISED["Q4_1"]
 LANES = WEIGHTS_OF_A_BLOCK // 2
-LOOKS_UP = "+avx512f" in (get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES)
+_FEATURES = getattr(config, "CPU_FEATURES", None)  # of the processor to compile for, if it is not this one
+LOOKS_UP = "+avx512f" in (get_host_cpu_features() if _FEATURES is None else _FEATURES)
 
 BYTE, WORD, LONG, HALF, FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.HalfType(), ir.FloatType()
 FLAGS = ("contract",)  # a·b + c may be one instruction
