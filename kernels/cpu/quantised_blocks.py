@@ -11,8 +11,9 @@ the very numbers that the reference unpacks. Sums run in 16 lanes, each adding e
 """
 
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.core import cgutils
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic, overload
 
 from kernels.reference.quantised_linear import dequantise
@@ -23,6 +24,8 @@ CODES = {"Q8_0": Q8_0, "Q4_1": Q4_1}
 NAMES = tuple(CODES)
 Q8_0_BYTES, Q4_1_BYTES = QUANTISED["Q8_0"], QUANTISED["Q4_1"]
 LANES = WEIGHTS_OF_A_BLOCK // 2
+_FEATURES = getattr(config, "CPU_FEATURES", None)  # of the processor to compile for, if it is not this one
+LOOKS_UP = "+avx512f" in (get_host_cpu_features() if _FEATURES is None else _FEATURES)
 
 BYTE, WORD, LONG, HALF, FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.HalfType(), ir.FloatType()
 FLAGS = ("contract",)  # a·b + c may be one instruction
@@ -46,6 +49,13 @@ def _halves(builder, address, count):
     return [builder.shuffle_vector(numbers, undefined, lane) for lane in lanes]
 
 
+def _looked_up(builder, table, places):
+    """table[places % 16], in one instruction"""
+    kind = ir.FunctionType(table.type, [table.type, places.type])
+    permute = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.permvar.sf.512")
+    return builder.call(permute, [table, places])
+
+
 def _weights(builder, kind, block, real):
     """The first and the last 16 weights of the block at this address, as vectors of `real`."""
     if kind == Q8_0:
@@ -54,12 +64,19 @@ def _weights(builder, kind, block, real):
         numbers = [builder.sitofp(part, _vector(FLOAT)) for part in parts]
         weights = [builder.fmul(scale, number) for number in numbers]
     else:
-        halves = _at(builder, block, 4, _vector(BYTE))
-        lower = builder.and_(halves, ir.Constant(_vector(BYTE), [15] * LANES))
-        upper = builder.lshr(halves, ir.Constant(_vector(BYTE), [4] * LANES))
-        numbers = [builder.uitofp(builder.zext(part, _vector(WORD)), _vector(FLOAT)) for part in (lower, upper)]
         scale, least = _halves(builder, block, 2)
-        weights = [builder.fadd(builder.fmul(scale, number, flags=FLAGS), least, flags=FLAGS) for number in numbers]
+
+        def levels(numbers):
+            return builder.fadd(builder.fmul(scale, numbers, flags=FLAGS), least, flags=FLAGS)
+
+        lower = builder.zext(_at(builder, block, 4, _vector(BYTE)), _vector(WORD))
+        upper = builder.lshr(lower, ir.Constant(_vector(WORD), [4] * LANES))
+        if LOOKS_UP:  # four bits have 16 levels, as many as a register has lanes
+            table = levels(ir.Constant(_vector(FLOAT), [float(level) for level in range(LANES)]))
+            weights = [_looked_up(builder, table, part) for part in (lower, upper)]
+        else:
+            lower = builder.and_(lower, ir.Constant(_vector(WORD), [15] * LANES))
+            weights = [levels(builder.uitofp(part, _vector(FLOAT))) for part in (lower, upper)]
     return weights if real == FLOAT else [builder.fpext(weight, _vector(real)) for weight in weights]
 
 

@@ -64,7 +64,7 @@ class Source:
         except ValueError as error:  # a zero byte in the path
             raise WeightsError(self.path, f"cannot be read: {error}", "check the path") from None
         if not stat.S_ISREG(status.st_mode):  # reading a pipe might never end
-            raise WeightsError(self.path, "is not an ordinary file", "name a file of weights")
+            raise WeightsError(self.path, "is not an ordinary file", "name one that is")
         self.size, self._identity = status.st_size, _identity(status)
 
     @contextmanager

@@ -71,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     model, tokenizer = borrowed.borrow(options.model, "base", "smollm2 can")
     if START not in tokenizer.special or END not in tokenizer.special:
         raise UserError(f"{excerpt(options.model)} was not trained to talk in turns; smollm2 was")
+    _using.compile_first(model)
     talk = Talk(model, tokenizer, system, options.length)
     at_keyboard = sys.stdin is not None and sys.stdin.isatty()
     if at_keyboard:

@@ -72,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"--out {excerpt(options.out)}: vectors go to a file of NumPy, whose name ends in .npy")
     if options.out is not None and not os.path.isdir(os.path.dirname(options.out) or "."):
         raise UserError(f"--out {options.out}: there is no folder {os.path.dirname(options.out)}")
+    for name in filter(os.path.isfile, options.text):
+        print(f"note: {name} is taken for a text; for what is in this file: --file {name}", file=sys.stderr, flush=True)
     made = _vectors(options, texts)
     if options.out is None:
         _table(texts, made)
@@ -113,7 +115,8 @@ def _write(made: np.ndarray, path: str) -> None:
         write_whole(path, content.getvalue())
     except OSError as error:
         raise system_error(path, "cannot be written", error) from None
-    print(f"{len(made):,} vectors of {made.shape[1]} numbers written to {path}")
+    vectors = "vector" if len(made) == 1 else "vectors"
+    print(f"{len(made):,} {vectors} of {made.shape[1]} numbers written to {path}")
 
 
 def _search(question: str, options: Options) -> None:

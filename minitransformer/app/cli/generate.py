@@ -165,6 +165,7 @@ def _stream(writer: _Writer, options: Options, limits: dict[str, Any]) -> None:
         if seed is None:
             seed = secrets.randbelow(10_000)
             print(f"seed {seed}", file=sys.stderr, flush=True)
+    _using.compile_first(writer.model)
     for number in range(1 if options.greedy else options.count):
         page, written = _Page(writer.decode), writer.ids[writer.hidden :]
         page.show(written)

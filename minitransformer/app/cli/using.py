@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from minitransformer.app.cli.main import add_backend
 from minitransformer.app.cli.text_input import TextOptions, groups_from
@@ -46,6 +46,15 @@ def note_unknown(codec: TextCodec, texts: Sequence[str]) -> bool:
         shown = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
         print(f"note: the model has never seen: {shown}", file=sys.stderr, flush=True)
     return bool(unknown)
+
+
+def compile_first(model: Any) -> None:
+    """Has kernels compiled that the second word of a text is the first to need. What is said of it would else stand in
+    the middle of a line."""
+    from minitransformer.decoding import generate
+
+    if model.config.max_len > 2:
+        generate(model, [[0]], max_new_tokens=2)
 
 
 def tell_rate(pieces: int, started: float) -> None:

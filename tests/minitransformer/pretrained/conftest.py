@@ -11,7 +11,8 @@ from minitransformer.pretrained.byte_pair import BytePair
 from minitransformer.pretrained.byte_pair_training import train
 from minitransformer.pretrained.fetch import fetch
 
-SHARED = Path(os.environ.get("MINITRANSFORMER_SHARED", Path(__file__).parents[4] / "shared")) / "data"  # real texts
+ROOT = Path(__file__).parents[3]
+SHARED = Path(os.environ.get("MINITRANSFORMER_SHARED", ROOT.parent / "shared")) / "data"  # real texts
 
 
 @pytest.fixture(scope="session")
@@ -94,11 +95,12 @@ def make_hard_texts(count: int, special=(), avoid=frozenset()) -> list[str]:
 
 @pytest.fixture(scope="session")
 def real_texts() -> list[str]:
-    """Some 15,000 lines of French novels, of English and French pairs and of reviews, spread over all files."""
-    if not SHARED.is_dir():
-        pytest.skip(f"no real texts: {SHARED} is absent")
-    lines = []
+    """Lines of this project's own pages and lessons; where they have been brought along, also some 15,000 of French
+    novels, of English and French pairs and of reviews, spread over all files."""
+    own = sorted(path for pattern in ("*.md", "docs/*.md", "lessons/*.py") for path in ROOT.glob(pattern))
+    lines = [line for path in own for line in path.read_text(encoding="utf-8").split("\n")]
     for name in ("french-novels/novels.txt", "tatoeba-eng-fra/train.tsv", "cls-books-fr/train.review.spm"):
-        found = (SHARED / name).read_text(encoding="utf-8").split("\n")
-        lines += found[:: max(1, len(found) // 7000)]
+        if (SHARED / name).is_file():
+            found = (SHARED / name).read_text(encoding="utf-8").split("\n")
+            lines += found[:: max(1, len(found) // 7000)]
     return lines

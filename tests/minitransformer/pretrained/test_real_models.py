@@ -90,7 +90,8 @@ def test_whisper(model_folder, on):
     assert list(speech.transcribe(model, pieces, samples, filters)) == [(0, "Go forward 10 meters.")]
 
 
-def test_whispers_logits(model_folder, tmp_path):
+@pytest.mark.parametrize("on", FAST, indirect=True)
+def test_whispers_logits(model_folder, tmp_path, on):
     """Through our export: transformers reads what we wrote of OpenAI's file."""
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     model, _ = load(model_folder("whisper") / "tiny.en.pt")
@@ -174,7 +175,8 @@ def test_bart(model_folder, on):
     assert tokenizer.decode(sounds) == "wɪkəpˈidiə"
 
 
-def test_barts_logits(model_folder):
+@pytest.mark.parametrize("on", SMALL, indirect=True)
+def test_barts_logits(model_folder, on):
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     path = model_folder("bart-g2p") / "oov_bart_en_us.npz"
     model, tokenizer = load(path)

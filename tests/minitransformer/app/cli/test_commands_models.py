@@ -18,7 +18,7 @@ from command_support import command, inside, refused, says
 from safetensors.numpy import save_file
 
 import kernels
-from minitransformer.app.cli import chat
+from minitransformer.app.cli import chat, using
 from minitransformer.models import Bert, LanguageModel
 from minitransformer.pretrained import load, save_pretrained
 from minitransformer.pretrained.byte_pair import to_characters
@@ -223,6 +223,18 @@ def test_what_was_said_before_a_stop_is_remembered(here):
     assert len(talk.turns) == 2 and talk.turns[1][-2 - len(talk.pieces) : -2] == talk.pieces and talk.pieces
 
 
+def test_the_kernels_of_the_second_word_are_compiled_before_the_first_is_shown(here, monkeypatch):
+    from minitransformer.decoding import session
+
+    model, _ = load("speaker")
+    read, words = session.read_word, []
+    monkeypatch.setattr(session, "read_word", lambda *given: words.append(given[1]) or read(*given))
+    using.compile_first(model)
+    assert len(words) == 1
+    short = LanguageModel(5, d_model=8, n_heads=2, n_layers=1, d_ff=8, max_len=1)
+    using.compile_first(short)  # which has no room for a second word
+
+
 def test_chat_refuses(here, capsys):
     assert "leave out --temperature" in refused(capsys, "chat", "--greedy", "--temperature", "1")
     result = command(here, "chat", "--model", "speaker", stdin="cat " * 500)
@@ -295,6 +307,13 @@ def test_embed_writes_vectors(here, capsys):
     alone = model.sentences([tokenizer.encode("the cat sat sat .")]).numpy()[0]
     np.testing.assert_allclose(made[2], alone, atol=1e-6)  # in a batch of other lengths, in another order
     np.testing.assert_allclose((made**2).sum(1), 1, atol=1e-6)
+
+
+def test_embed_says_that_a_file_is_not_opened(here):
+    (here / "lines.txt").write_text("the cat sat.\nthe dogs\n")
+    result = command(here, "embed", "lines.txt", "--model", "reader", "--out", "v.npy")
+    assert "note: lines.txt is taken for a text; for what is in this file: --file lines.txt" in result.stderr
+    assert result.stdout == "1 vector of 16 numbers written to v.npy\n"
 
 
 def test_embed_finds_the_nearest_lines(here, capsys):
