@@ -31,8 +31,8 @@ def write_texts(folder) -> list[str]:
 # ---------------------------------------------------------------------------------------------------- a process
 
 
-# For a process that trains a small model: no learning curve, since drawing takes as long as the rest, and one thread for
-# BLAS, since a second one would only wait for work and take a core from the other tests.
+# For a process that trains a small model: no learning curve, since drawing takes as long as the rest, and one thread
+# for BLAS, since a second one would only wait for work and take a core from the other tests.
 FRUGAL = {"PYTHONPATH": str(Path(__file__).with_name("without_pictures")), "OPENBLAS_NUM_THREADS": "1"}
 
 
