@@ -4,6 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# Python keeps its bytecode, even where the shell says otherwise: hundreds of tests start the program, and would each
+# compile its files again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install lessons book figures test test-slow test-hostile test-oracles test-models test-browser check format \
 	clean

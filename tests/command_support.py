@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from pathlib import Path
 from unittest import mock
 
 import kernels
@@ -30,9 +31,14 @@ def write_texts(folder) -> list[str]:
 # ---------------------------------------------------------------------------------------------------- a process
 
 
+# For a process that trains a small model: no learning curve, since drawing takes as long as the rest, and one thread
+# for BLAS, since a second one would only wait for work and take a core from the other tests.
+FRUGAL = {"PYTHONPATH": str(Path(__file__).with_name("without_pictures")), "OPENBLAS_NUM_THREADS": "1"}
+
+
 def start(folder, *arguments: str, backend: str = "numpy", module: str = "minitransformer", **options):
     """On NumPy: nothing to compile, and small models need no more."""
-    environment = {**os.environ, "MINITRANSFORMER_BACKEND": backend}
+    environment = {**os.environ, **FRUGAL, "MINITRANSFORMER_BACKEND": backend}
     command = [sys.executable, "-m", module, *arguments]
     return subprocess.Popen(
         command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -74,6 +74,14 @@ ON_REQUEST = {
 }
 
 
+def pytest_ignore_collect(collection_path, config):
+    """The files of comparisons import PyTorch and others, which takes seconds in every process: they are not even read
+    by the targets that run none of them."""
+    if collection_path.name.startswith("test_oracle") and config.getoption("-m") in ("", "slow", "hostile", "browser"):
+        LEFT_OUT["the files test_oracle*.py, against other implementations"] = "run them by: make test-oracles"
+        return True
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest itself looks at the markers
 def pytest_collection_modifyitems(config, items):
     """Some groups run only when they are asked for: `-m oracle`, which make test-oracles says; all of tests/hostile is

@@ -56,6 +56,7 @@ def cases(name: str):
         yield f"{name}_backward", backward_arguments(np.random.default_rng(3), name, arguments, results)
 
 
+@pytest.mark.slow_on("emulated")
 @pytest.mark.parametrize("name", [name for name in SAMPLES if rows_of(name)])
 def test_many_equal_rows(backend, name):
     """Whatever a kernel sums over rows, found by the contract: the sum for N equal rows has the digits of one term."""

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from command_support import FRUGAL
 
 import kernels
 from lessons.results import experiments, faulty, films, page, pretraining, runs, train, transfer, translation
@@ -25,8 +26,9 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(autouse=True)
 def numpy_backend(monkeypatch):
-    """Nothing to compile, in the commands that are started too."""
-    monkeypatch.setenv("MINITRANSFORMER_BACKEND", "numpy")
+    """Nothing to compile and nothing to draw, in the commands that are started too."""
+    for name, value in {**FRUGAL, "MINITRANSFORMER_BACKEND": "numpy"}.items():
+        monkeypatch.setenv(name, value)
     with kernels.use("numpy"):
         yield
 
@@ -64,6 +66,7 @@ def a_run(name="one", steps=3, **options):
 
 
 def test_a_run_is_trained_measured_noted_and_left_alone_afterwards(places, monkeypatch, capfd):
+    monkeypatch.delenv("PYTHONPATH")  # this one draws
     run = a_run(measured={"again": "evaluate {runs}/novels/lab.txt"})
     runs.train(run, places)
     note = runs.note_of(run, places)

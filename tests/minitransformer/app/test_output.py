@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from command_support import TINY, WORDS
+from command_support import FRUGAL, TINY, WORDS
 
 from minitransformer.app import output
 from minitransformer.app.output import OutputLost, Stream, forgiving
@@ -99,7 +99,7 @@ def test_progress_goes_on_whatever_its_stream_does(kind, room):
 def shell(folder, line: str, *arguments: str, unbuffered: bool = False) -> subprocess.CompletedProcess:
     """A line of a shell in which $C is the command."""
     quoted = " ".join([sys.executable, "-m", "minitransformer", *arguments])
-    environment = {**os.environ, "MINITRANSFORMER_BACKEND": "numpy", "C": quoted}
+    environment = {**os.environ, **FRUGAL, "MINITRANSFORMER_BACKEND": "numpy", "C": quoted}
     environment["PYTHONUNBUFFERED"] = "1" if unbuffered else ""
     (folder / "text.txt").write_text(TEXT)
     return subprocess.run(
@@ -184,7 +184,7 @@ def test_a_terminal_that_is_closed_costs_nothing(tmp_path):
     if pid == 0:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
         os.chdir(tmp_path)
-        os.environ["MINITRANSFORMER_BACKEND"] = "numpy"
+        os.environ.update(FRUGAL, MINITRANSFORMER_BACKEND="numpy")
         os.execv(ENDLESS[0], [*ENDLESS, "--out", "run"])
     wait_for_steps(tmp_path / "run")
     seen = b""

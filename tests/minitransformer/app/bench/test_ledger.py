@@ -30,9 +30,21 @@ CASES = {
     "translator": translator,
 }
 
+EVERY_DAY = [("dropout", False), ("modern parts", True), ("translator", True)]
 
-@pytest.mark.parametrize("again", [False, True], ids=["stored", "recomputed"])
-@pytest.mark.parametrize("name", CASES)
+
+# Every day each kind of layer and both ways; the rest of the pairs is for the slow tests.
+@pytest.mark.parametrize(
+    ("name", "again"),
+    [
+        pytest.param(
+            name, again, id=f"{name}-{'recomputed' if again else 'stored'}",
+            marks=() if (name, again) in EVERY_DAY else pytest.mark.slow,
+        )
+        for name in CASES
+        for again in (False, True)
+    ],
+)  # fmt: skip
 def test_the_prediction_is_what_is_measured(name, again):
     """Within 5 % of the peak: Python's own objects come and go, and kernels keep small notes. A layer's results that
     were forgotten, or a gradient that was counted twice, would be more: a layer holds 8 % here."""

@@ -231,6 +231,7 @@ def test_ctrl_c_saves_and_the_printed_command_goes_on_to_the_same_weights(files,
     assert (tmp_path / "whole" / last).read_bytes() == (tmp_path / "halved" / last).read_bytes()
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_with_compiled_kernels(files, tmp_path):
     """Threads, BLAS and recycled memory change nothing: a run that was killed three times ends with the same bytes."""
     text = str(files / "text.txt")

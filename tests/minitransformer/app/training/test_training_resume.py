@@ -44,6 +44,7 @@ def test_killed_at_random_moments(tmp_path, kills):
         assert end == expected, f"run {number} of {report['runs']}, {report['kills']} kills"
 
 
+@pytest.mark.slow
 def test_killed_at_every_request_to_the_disk(tmp_path):
     killed = support("places", tmp_path)
     assert killed.returncode == 0, killed.stderr
