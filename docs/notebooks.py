@@ -1,10 +1,19 @@
-"""Lessons as notebooks: the cells of a percent script in Jupyter's format, ready to be opened or run."""
+"""Lessons as notebooks: the cells of a percent script in Jupyter's format, ready to be opened or run.
+
+    python docs/notebooks.py 02_attention ...    runs lessons and writes docs/read/02_attention.ipynb ...
+
+These are kept with what they print and draw, to be read on a website that shows notebooks."""
 
 import json
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import reading
 from cells import split
+
+LESSONS, READ = Path(__file__).parents[1] / "lessons", Path(__file__).parent / "read"
 
 GITHUB = ""  # owner/name, on the day the project has an address there: then each lesson gets a Colab badge
 BADGE = "https://colab.research.google.com/assets/colab-badge.svg"
@@ -59,3 +68,25 @@ def links(name: str) -> str:
     download = f'<a href="../notebooks/{name}.ipynb" download>Download as notebook</a>'
     words = '<a href="../glossary.html">glossary</a>'
     return f'<p class="downloads">{download} · or run it: <code>python lessons/{name}.py</code> · {words}{badge}</p>'
+
+
+def executed(name: str) -> str:
+    """The notebook of a lesson with its results, but without what changes from run to run and says nothing."""
+    import nbclient
+    import nbformat
+
+    with tempfile.TemporaryDirectory() as folder:
+        book = nbformat.from_dict(notebook((LESSONS / f"{name}.py").read_text(), name))
+        nbclient.NotebookClient(book, timeout=600, resources={"metadata": {"path": folder}}).execute()
+    for cell in book["cells"]:
+        cell["metadata"].pop("execution", None)
+        if cell["cell_type"] == "code":
+            cell["outputs"] = [one for one in cell["outputs"] if one.get("name") != "stderr"]
+    return json.dumps(book, indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    READ.mkdir(exist_ok=True)
+    for lesson in sys.argv[1:]:
+        (READ / f"{lesson}.ipynb").write_text(executed(lesson))
+        print(f"docs/read/{lesson}.ipynb")

@@ -1,5 +1,6 @@
 """The pages of the book that are made from sources: kernels in rows, the reference, notebooks, figures."""
 
+import json
 import re
 import sys
 import zipfile
@@ -217,15 +218,13 @@ def test_no_badge_leads_nowhere(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["02_attention", "06_heads"])
-def test_a_lesson_runs_as_a_notebook(name, tmp_path):
+def test_a_lesson_runs_as_a_notebook(name):
     """Headless, with its figures inline and every claim tried."""
-    import nbclient
     import nbformat
 
     source = (ROOT / "lessons" / f"{name}.py").read_text(encoding="utf-8")
-    book = nbformat.reads(notebooks.as_json(source, name), as_version=4)
+    book = nbformat.reads(notebooks.executed(name), as_version=4)
     nbformat.validate(book)
-    nbclient.NotebookClient(book, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
     images = [output for output in outputs if {"image/png", "image/svg+xml"} & output.get("data", {}).keys()]
     shown = source.count("lesson.show(") + source.count("trial.show(")
@@ -234,6 +233,17 @@ def test_a_lesson_runs_as_a_notebook(name, tmp_path):
     for claim in re.findall(r'lesson\.trial\(\s*"([\w-]+)"', source):
         assert claim in printed
     assert "FAILED" not in printed
+
+
+@pytest.mark.parametrize("path", sorted(notebooks.READ.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_to_read_is_of_the_present_lesson(path):
+    """It was run once and is kept with its results; python docs/notebooks.py NAME makes it anew."""
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    source = (ROOT / "lessons" / f"{path.stem}.py").read_text(encoding="utf-8")
+    assert [cell["source"] for cell in kept["cells"]] == [
+        cell["source"] for cell in notebooks.notebook(source, path.stem)["cells"]
+    ]
+    assert any("image/png" in output.get("data", {}) for cell in kept["cells"] for output in cell.get("outputs", ()))
 
 
 def test_the_pack_of_figures_has_their_captions(tmp_path, monkeypatch):
