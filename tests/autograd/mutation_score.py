@@ -194,6 +194,11 @@ def excused(rule, description) -> bool:
     return (rule, description) in EQUIVALENT or description.endswith(": blas")
 
 
+def held_by(function, original):
+    """Where a function that was made of others (`by_precision`) holds this one."""
+    return [cell for cell in getattr(function, "__closure__", None) or () if cell.cell_contents is original]
+
+
 def kernel_mutants(tier):
     """(rule, description, survived) for every mutant of the backward kernels of a tier."""
     folder = importlib.import_module(f"kernels.{tier}")
@@ -214,6 +219,7 @@ def kernel_mutants(tier):
         module = importlib.import_module(f"kernels.{tier}.{file}")
         original = getattr(module, name)
         users = [m for m in list(sys.modules.values()) if getattr(m, name, None) is original]
+        cells = [cell for function in vars(module).values() for cell in held_by(function, original)]
         must_pass(lambda names=checked: [check_kernel(n) for n in names], name)
         for description, source in mutants(original):
             if excused(f"{tier}/{file}.{name}", description):
@@ -223,6 +229,8 @@ def kernel_mutants(tier):
             exec(compile(source, f"<mutant of {name}>", "exec"), scope)
             for user in users:
                 setattr(user, name, scope[name])
+            for cell in cells:
+                cell.cell_contents = scope[name]
             for key in [k for k in vars(backend) if k not in ("name", "folder", "xp")]:
                 delattr(backend, key)  # checked kernels are kept by the backend; look them up anew
             try:
@@ -230,6 +238,8 @@ def kernel_mutants(tier):
             finally:
                 for user in users:
                     setattr(user, name, original)
+                for cell in cells:
+                    cell.cell_contents = original
             yield f"{tier}/{file}.{name}", description, survived
     for key in [k for k in vars(backend) if k not in ("name", "folder", "xp")]:
         delattr(backend, key)
