@@ -20,7 +20,7 @@ import kernels
 from autograd import conversion
 from autograd.errors import AutogradError
 from autograd.partial_gradient import PartialGradient, add_parts
-from autograd.storage import Storage
+from autograd.storage import Storage, owner_of
 from autograd.torch_names import TorchNames
 
 
@@ -49,8 +49,10 @@ class Tensor(TorchNames):
         """
         if not self.requires_grad:
             raise AutogradError("this Tensor depends on nothing that requires a gradient")
-        for leaf, dy in self.leaf_gradients(self._first_gradient(gradient), retain_graph, on_leaf):
-            leaf._accumulate(dy)
+        first = self._first_gradient(gradient)
+        callers = owner_of(first)
+        for leaf, dy in self.leaf_gradients(first, retain_graph, on_leaf):
+            leaf._accumulate(dy.copy() if owner_of(dy) is callers else dy)  # the caller may go on using the array
 
     def leaf_gradients(self, dy: Any, retain_graph: bool = False, on_leaf: Any = None) -> "list[tuple[Tensor, Any]]":
         """Every leaf that requires a gradient, with d(self)/d(leaf) · dy. Only when all are there, so that a rule that
@@ -89,7 +91,7 @@ class Tensor(TorchNames):
         gradient = self.backend.asarray(gradient.array if isinstance(gradient, Tensor) else gradient)
         if tuple(gradient.shape) != self.shape:
             raise AutogradError(f"the gradient has shape {tuple(gradient.shape)}, the Tensor {self.shape}")
-        return gradient.astype(self.dtype)  # a copy: the caller may go on using the array
+        return gradient.astype(self.dtype, copy=False)
 
     def _accumulate(self, dy: Any) -> None:
         """grad += dy"""
