@@ -154,7 +154,7 @@ def by_definition(q, k, v, exp=math.exp):
 
 
 loop = np.array(by_definition(queries.tolist(), keys.tolist(), values.tolist()))
-print(f"largest difference from our {out.size} numbers: {np.abs(loop - out).max():.1e}")
+print(f"loops and matrices: {out.size} numbers, largest difference {np.abs(loop - out).max():.1e}")
 
 # %% [markdown]
 # The numbers are the same, up to rounding. This loop shares nothing with the engine, neither a matrix nor a line of
@@ -167,7 +167,7 @@ print(f"largest difference from our {out.size} numbers: {np.abs(loop - out).max(
 
 # %%
 engine = F.attention(*(Tensor(array[None, None]) for array in (queries, keys, values))).numpy()[0, 0]
-print(f"largest difference from our {out.size} numbers: {np.abs(engine - out).max():.1e}")
+print(f"engine and matrices: {out.size} numbers, largest difference {np.abs(engine - out).max():.1e}")
 
 # %% [markdown]
 # Equal up to rounding, on this example. One piece of the formula is still unexplained.
