@@ -44,7 +44,7 @@ print(f"loss {before:.6f} -> {after:.6f}: it moves {(after - before) / 0.001:.3f
 # %% [markdown]
 # That ratio is the slope of the loss *with respect to* $w$ (in short: for $w$). Our *slope* is everyone's *derivative*,
 # here a *partial* one, written $\partial\,\mathrm{loss}/\partial w$; all slopes together are the *gradient*. This one
-# took an extra run. So would $x$ and $b$, each: this is the method that costs 124 million runs.
+# took an extra run, and $x$ and $b$ need one more each: this is the method that costs 124 million runs.
 #
 # ## The same slope by hand
 # Now cut the line into steps so small that everybody knows their slopes. Go forward, and write down each result:
@@ -143,7 +143,7 @@ lesson.show(figures.tape(steps), "tape_of_numbers", caption)
 # %%
 x, w, b, minus_wanted = Number(0.5), Number(-1.2), Number(0.3), Number(-0.8)
 for _ in range(8):
-    error = (x * w + b).tanh() + minus_wanted
+    error = (x * w + b).tanh() + minus_wanted  # a Number can only add
     loss = error * error
     w.grad = 0  # slopes are added up: forget that of the step before
     loss.backward()
