@@ -1,19 +1,17 @@
 # %% [markdown]
-# # 1. Reverse mode, from nothing
+# # 1. Backpropagation, from nothing
 # Training a network means asking one question millions of times: *if I changed this number a little, how would the loss
-# change?* The smallest GPT-2 has 124 million such numbers. Trying each of them would take 124 million runs of the model
-# for a single step of training. There is a way to get all the answers at once, for the price of about two more runs. It
-# fits into twenty lines, and you will read every one of them.
+# change?* The smallest GPT-2 has 124 million such numbers. Trying each would take 124 million runs of the model for one
+# step of training. There is a way to get all answers at once, for about two more runs, in twenty lines of code.
 #
 # **At the end you can say**
-# - how a computer finds the slope of a loss for every number that went into it, in one walk backwards;
+# - how one walk backwards finds the slope of a loss for every number that went into it, and how training uses them;
 # - why a value that is used twice *adds up* two slopes, and why the order of the walk matters;
 # - how to find out that a derivative rule is wrong, and why the obvious test misses it;
 # - what a backward pass costs, and why the number of parameters does not enter.
 #
 # **Time:** 25 minutes to read, half a minute to run (at the very first run a minute more). **Before you start:**
-# Python, and what a derivative is. No lesson comes before this one. Run it with `python lessons/01_autograd.py`, or
-# open it as a notebook.
+# Python, and what a derivative is. Run it with `python lessons/01_autograd.py`, or open it as a notebook.
 
 # %% tags=["plumbing"]
 import math
@@ -44,9 +42,9 @@ before, after = loss_of(0.5, -1.2, 0.3), loss_of(0.5, -1.2 + 0.001, 0.3)
 print(f"loss {before:.6f} -> {after:.6f}: it moves {(after - before) / 0.001:.3f} times as far as w did")
 
 # %% [markdown]
-# That ratio is the slope of the loss *with respect to* $w$ (in short: for $w$). A calculus book calls it a *partial
-# derivative* and writes $\partial\,\mathrm{loss}/\partial w$; all slopes together are the *gradient*. This one took an
-# extra run. For $x$ and $b$ we need one more run each: this is the method that costs 124 million runs.
+# That ratio is the slope of the loss *with respect to* $w$ (in short: for $w$). Our *slope* is everyone's *derivative*,
+# here a *partial* one, written $\partial\,\mathrm{loss}/\partial w$; all slopes together are the *gradient*. This one
+# took an extra run, and $x$ and $b$ need one more each: this is the method that costs 124 million runs.
 #
 # ## The same slope by hand
 # Now cut the line into steps so small that everybody knows their slopes. Go forward, and write down each result:
@@ -61,9 +59,8 @@ loss = t * x
 print(f"p = {p:.4f}   s = {s:.4f}   t = {t:.4f}   loss = {loss:.4f}")
 
 # %% [markdown]
-# Then go back, from the last line to the first, and ask at each: *how much does the loss move for what stands
-# here?* We write `dt` for the slope of the loss for `t`. The loss moves exactly as much as itself, so we begin
-# with 1.
+# Then go back, from the last line to the first, and ask at each: *how much does the loss move for what stands here?* We
+# write `dt` for the slope of the loss for `t`. The loss moves exactly as much as itself, so we begin with 1.
 #
 # - `loss = t * x`: the slope of a product for one factor is the other factor.
 # - `t = tanh(s)`: the slope of tanh is $1 - t^2$. What arrives at `t` is multiplied by it (the chain rule).
@@ -82,15 +79,12 @@ print(f"by hand: dx = {dx:.6f}   dw = {dw:.6f}   db = {db:.6f}")
 print(f"nudging x gives {(loss_of(0.5 + 1e-6, -1.2, 0.3) - loss) / 1e-6:.6f}")
 
 # %% [markdown]
-# `dw` is what we saw above, and `dx` agrees with a nudge: the two slopes of $x$ add up. Nudging $x$ moves the
-# loss through both of its uses, and for small nudges the effects simply add.
-#
-# All three slopes came out of *one* walk. With a million inputs it would be a longer walk, but still one.
+# `dw` is what we saw above, and `dx` agrees with a nudge: it moves the loss through both uses of $x$, and small effects
+# simply add. All three slopes came out of *one* walk. With a million inputs it would be a longer one, but still one.
 #
 # ## Numbers that remember
-# What we did by hand was mechanical, so let the numbers do it. A `Number` keeps its value and what it was made
-# of: each source, and the local slope with respect to it. A list, the *tape*, keeps all of them in the order of
-# their birth.
+# What we did by hand was mechanical, so let the numbers do it. A `Number` keeps its value and what it was made of: each
+# source, and the local slope with respect to it. A list, the *tape*, keeps all of them in the order of their birth.
 
 # %%
 TAPE = []
@@ -120,9 +114,9 @@ class Number:
 
 
 # %% [markdown]
-# That is all of reverse mode. The order is what takes some care: a number may pass its slope on only when
-# *everyone who used it* has reported back. Whoever used it was computed later, so walking from the last to the
-# first is safe.
+# That is all of it. It is called *backpropagation*, or reverse-mode automatic differentiation. The order takes some
+# care: a number may pass its slope on only when *everyone who used it* has reported back. Whoever used it was computed
+# later, so walking from the last to the first is safe.
 
 # %%
 x, w, b = Number(0.5), Number(-1.2), Number(0.3)
@@ -132,17 +126,35 @@ t = s.tanh()
 loss = t * x
 loss.backward()
 print(f"by Number: dx = {x.grad:.6f}   dw = {w.grad:.6f}   db = {b.grad:.6f}")
-
-# %% [markdown]
-# The same three numbers, and nobody had to think. Here is the tape. Take a pencil and check one slope: that of
-# `p`, or the sum of the two that arrive at `x`.
-
-# %%
 steps = {"x": x, "w": w, "b": b, "p = x w": p, "s = p + b": s, "t = tanh s": t, "loss = t x": loss}
 caption = "Forward along the arrows the values are computed; backward against them the slopes. At x two of them add up."
 lesson.show(figures.tape(steps), "tape_of_numbers", caption)
 
 # %% [markdown]
+# The same three numbers, and nobody had to think. Take a pencil and check one slope in the picture: that of `p`, or the
+# sum of the two that arrive at `x`.
+#
+# ## Downhill
+# What is a slope good for? If it is positive, the loss falls when the number falls; if it is negative, the loss falls
+# when the number rises. So move $w$ a little *against* its slope, and ask again. Say that our network answers
+# $\tanh(x w + b)$, and that we want 0.8 for $x = 0.5$. The loss is the square of the error. Before you run the cell:
+# will $w$ rise or fall? Will its steps stay as long as the first?
+
+# %%
+x, w, b, minus_wanted = Number(0.5), Number(-1.2), Number(0.3), Number(-0.8)
+for _ in range(8):
+    error = (x * w + b).tanh() + minus_wanted  # a Number can only add
+    loss = error * error
+    w.grad = 0  # slopes are added up: forget that of the step before
+    loss.backward()
+    w.value -= 0.5 * w.grad
+    print(f"loss {loss.value:.3f}, slope for w {w.grad:6.3f}, so w becomes {w.value:6.3f}")
+
+# %% [markdown]
+# The slope is negative, so $w$ rises; near the goal slopes are small, and so are the steps. That is *gradient descent*;
+# all training in these lessons is the line `w.value -= 0.5 * w.grad` with refinements. The 0.5 is the *learning rate*:
+# try 0.05, which is slow, and 50, which leaps so far that it never comes back.
+#
 # ## The engine
 # The engine of this project, `autograd/tensor.py`, is the same thing with arrays in place of numbers. A `Tensor` keeps
 # the function that made it; `backward` collects these records and walks them from the last to the first. The engine can
@@ -170,9 +182,8 @@ lesson.show(picture, "tape", "The engine's drawing of its tape. Orange: weights;
 #
 # **Could the trial fail at all?** A test that cannot fail proves nothing. So each trial is run again on engines that
 # were broken on purpose, its *controls*; there, one of its checks has to fail. Here are three: a second slope replaces
-# the first instead of being added, a value passes its slope on too early, half of the product rule is missing. You can
-# watch one of them: `python lessons/01_autograd.py --break impatient-backward`. (The next cell is this experiment as
-# code; you may skip it.)
+# the first instead of being added, a value passes its slope on too early, half of the product rule is missing. Watch
+# one: `python lessons/01_autograd.py --break impatient-backward`. (The next cell is the experiment: you may skip it.)
 
 
 # %%
@@ -224,9 +235,9 @@ except GradcheckError as error:
 # what nudging says, and they are far apart. (Three outputs and three inputs have nine slopes, the *entries*; two of
 # them are wrong.) Only at $x = 0$ the wrong rule is right, by accident: $1 - 0 = 1 - 0^2$.
 #
-# How small should a nudge be? Above we nudged to one side only. Better is one to each side, the *central* difference
-# $(f(x+h) - f(x-h)) / 2h$: its errors of first order cancel. The smaller the step, the better? Guess which of these
-# steps comes closest to the true slope of $e^{\sin 3x}$ at $x = 0.7$, then run the cell.
+# How small should a nudge be? Better than one to one side, as above, is one to each side, the *central* difference
+# $(f(x+h) - f(x-h)) / 2h$: its errors of first order cancel. Guess which of these steps comes closest to the true slope
+# of $e^{\sin 3x}$ at $x = 0.7$, then run the cell.
 
 # %%
 for h in (1e-1, 1e-3, 1e-5, 1e-7, 1e-9, 1e-11, 1e-13):
@@ -237,8 +248,8 @@ for h in (1e-1, 1e-3, 1e-5, 1e-7, 1e-9, 1e-11, 1e-13):
 # subtracts two numbers that are nearly equal, so that only their rounding errors are left; that error grows like $1/h$.
 # Between them lies a valley, and its floor decides how small a mistake anyone can see.
 #
-# The floor can be lowered. Three differences with the steps $h$, $h/2$, $h/4$ have errors that are related, and can be
-# combined so that the largest parts cancel. This is *Richardson's extrapolation*, and `gradcheck` uses it.
+# The floor can be lowered: differences with the steps $h$, $h/2$ and $h/4$ can be combined so that the largest parts of
+# their errors cancel. This is *Richardson's extrapolation*, and `gradcheck` uses it.
 
 # %%
 caption = "Each line has its best step. In float32 it gives about five digits, with Richardson's in float64 thirteen."
@@ -249,12 +260,11 @@ lesson.show(figures.valley(valleys), "valley", caption)
 # ## Second trial: a mistake that hides
 # Networks are mostly computed in float32, where even the best step leaves an error of 1e-5 and a careless one 1e-2. So
 # people write 1e-2 as their tolerance. Now take *layer norm*, which brings a row of numbers to mean 0 and variance 1.
-# Its slope has three terms. Somebody forgets one, a mean over 512 numbers (`ForgetfulLayerNorm` in
-# `lessons/evidence/autograd.py`). In each single slope such a mean is small.
+# Its slope has three terms. Somebody forgets one, a mean over 512 numbers (`evidence.ForgetfulLayerNorm`).
 #
-# The *careless check* is what one writes on a first afternoon: nudge one single number by 0.01, in float32, and be
-# content if the slope is right to 1e-2. `gradcheck` works in float64. When an input has many numbers, it moves all of
-# them at once, in a random direction; there the small errors of all 512 slopes of a row add up.
+# The *careless check* is what one writes on a first afternoon: nudge one number by 0.01, in float32, and be content if
+# the slope is right to 1e-2. `gradcheck` works in float64, and moves the many numbers of an input all at once, in a
+# random direction; there the small errors of all 512 slopes of a row add up.
 #
 # **Claim.** Extrapolated differences in float64 see a mistake that a careless check accepts.
 #
@@ -290,14 +300,8 @@ def gradcheck_strict(trial):
 # ## Third trial: what it costs
 # Nearly all the work of a network is products of matrices. A product of an $N \times C$ by a $C \times F$ matrix needs
 # $2NCF$ operations: a multiplication and an addition for each of the $NF$ results and each of the $C$ terms. Going
-# back, there are two slopes to compute, one for each matrix, and each is again such a product. So what ratio do you
-# expect?
-
-# %%
-forward, backward = evidence.cost_of_product(64, 128, 256)
-print(f"(64, 128) times (128, 256): {forward:,} operations forward, {backward:,} backward")
-
-# %% [markdown]
+# back, there are two slopes to compute, one for each matrix, and each is again such a product.
+#
 # **Claim.** A backward pass costs two forward passes, however many parameters there are.
 #
 # **What would refute it.** A single product whose backward pass does not need exactly twice the operations. The tape
@@ -317,8 +321,7 @@ def backward_cost(trial):
     ratios, text = evidence.ratios_of_layers()  # parameters → backward over forward, and a table to look at
     trial.note(text)
     low, high, most = min(ratios.values()), max(ratios.values()), max(ratios)
-    text = f"layers: {low:.2f} to {high:.2f} times forward (attention alone: five products for two)"
-    trial.check(low > 1.5 and high < 2.5, text)
+    trial.check(low > 1.5 and high < 2.5, f"layers: {low:.2f} to {high:.2f} times (attention: 5 products for 2)")
     verdict = "proved" if high <= 2 else "sharpened"
     return verdict, f"exactly 2 for a matrix product, {low:.2f} to {high:.2f} for layers of up to {most:,} parameters"
 
@@ -326,19 +329,16 @@ def backward_cost(trial):
 # %% [markdown]
 # Sharpened: two for products, a little more where attention is long. Attention does not keep its weights, it computes
 # them again on the way back, and trades a fifth product for memory. The number of parameters does not enter: 3 million
-# of them cost no more, in relation, than 244. Nudging each of those 3 million would have taken 3 million forward
-# passes.
+# of them cost no more, in relation, than 244. Nudging each of them would have taken 3 million forward passes.
 #
 # ## Questions to think about
-# 1. In $y = x \cdot x$ both factors are the same number. What do `Number`'s sources look like, and why is $2x$ the
-#    result?
+# 1. In $y = x \cdot x$ both factors are the same number. What are the sources of $y$, and why is its slope $2x$?
 # 2. The walk needs every value of the forward pass. What does that mean for the memory of a deep network?
 # 3. *Forward mode* carries a slope along with each value, from one input to all outputs. When would it be cheaper?
 # 4. `gradcheck` compares with differences of the same forward pass. Which kind of mistake can it never find?
 #
 # ## Further reading
-# - A. G. Baydin, B. A. Pearlmutter, A. A. Radul, J. M. Siskind, *Automatic differentiation in machine learning: a
-#   survey* (2018): forward and reverse mode side by side, and where each comes from.
+# - A. G. Baydin and others, *Automatic differentiation in machine learning: a survey* (2018): forward and reverse mode.
 # - A. Griewank, A. Walther, *Evaluating Derivatives* (2nd edition, 2008): why the price is a constant, proved.
 # - A. Karpathy, *micrograd* (2020): the same idea in a hundred lines, and a network trained with it.
 #

@@ -9,7 +9,7 @@
 # - what queries, keys and values are, on an example small enough for pencil and paper;
 # - what shape each matrix has, and what *self*-attention means;
 # - what the $\sqrt D$ in the formula is for, and what happens without it;
-# - how one can get an exact derivative out of code that knows nothing of derivatives.
+# - (at a second reading) how one can get an exact derivative out of code that knows nothing of derivatives.
 #
 # **Time:** 25 minutes to read, five seconds to run (at the very first run up to a minute more). **Before you start:**
 # products of matrices, and lesson 1 for the word *gradient*. Run it with `python lessons/02_attention.py`; add `--break
@@ -135,6 +135,31 @@ caption = "Three words look at six. The result has a row for each word that asks
 lesson.show(figures.shapes(*names, *tables, row=0), "shapes", caption)
 
 # %% [markdown]
+# ## The same without a matrix
+# A product of matrices is many loops in one sign. Here are the loops: one number at a time, and nothing but Python.
+# Compare each line with the steps above: scores, powers of $e$, weights, the average of the values.
+
+
+# %%
+def by_definition(q, k, v, exp=math.exp):
+    """Attention of T words over S words. q: T lists of D numbers; k, v: S lists of D numbers; result: like q"""
+    D, result = len(q[0]), []
+    for query in q:
+        scores = [sum(a * b for a, b in zip(query, key, strict=True)) / math.sqrt(D) for key in k]
+        powers = [exp(score) for score in scores]
+        total = sum(powers)
+        weights = [power / total for power in powers]
+        result.append([sum(w * value[c] for w, value in zip(weights, v, strict=True)) for c in range(D)])
+    return result
+
+
+loop = np.array(by_definition(queries.tolist(), keys.tolist(), values.tolist()))
+print(f"loops and matrices: {out.size} numbers, largest difference {np.abs(loop - out).max():.1e}")
+
+# %% [markdown]
+# The numbers are the same, up to rounding. This loop shares nothing with the engine, neither a matrix nor a line of
+# code. That makes it a good judge: the trial at the end of this lesson will ask it what is right.
+#
 # ## Does the engine compute this?
 # `F.attention` is what our models call. Its fast versions never store the table of weights and work in pieces of 64
 # keys. It takes arrays of four axes (sentences, heads, words, entries), so our matrices get two axes in front. (Heads
@@ -142,7 +167,7 @@ lesson.show(figures.shapes(*names, *tables, row=0), "shapes", caption)
 
 # %%
 engine = F.attention(*(Tensor(array[None, None]) for array in (queries, keys, values))).numpy()[0, 0]
-print(f"largest difference from our {out.size} numbers: {np.abs(engine - out).max():.1e}")
+print(f"engine and matrices: {out.size} numbers, largest difference {np.abs(engine - out).max():.1e}")
 
 # %% [markdown]
 # Equal up to rounding, on this example. One piece of the formula is still unexplained.
@@ -183,12 +208,12 @@ lesson.show(figures.root_of_d(evidence.root_panels(WIDTHS, KEYS), WIDTHS, KEYS),
 
 # %% [markdown]
 # ## An exact derivative for free
-# For a verdict we want a stricter judge, one that shares nothing with the engine: `by_definition` in
-# `lessons/evidence/attention.py`. It has no matrices, only loops over single numbers. And since models are trained, the
-# *gradients* have to be right as well. For them there is a beautiful trick. Give the input a tiny *imaginary* part
-# $ih$. Taylor's series says $f(x + ih) = f(x) + ih f'(x) - \tfrac{1}{2} h^2 f''(x) - \dots$, so the imaginary part of
-# the result, divided by $h$, is the derivative. In lesson 1 a small step was ruined by subtracting two nearly equal
-# numbers. Here nothing is subtracted. What will happen with a step of $10^{-200}$, on the function of lesson 1?
+# *You may skip this section at first reading and go on to the trial: it is for those who wonder how gradients are
+# checked, and needs complex numbers.* Since models are trained, the *gradients* of attention have to be right as well.
+# For them there is a beautiful trick. Give the input a tiny *imaginary* part $ih$. Taylor's series says $f(x + ih) =
+# f(x) + ih f'(x) - \tfrac{1}{2} h^2 f''(x) - \dots$, so the imaginary part of the result, divided by $h$, is the
+# derivative. In lesson 1 a small step was ruined by subtracting two nearly equal numbers. Here nothing is subtracted.
+# What will happen with a step of $10^{-200}$, on the function of lesson 1?
 
 # %%
 exact = 3 * math.cos(2.1) * math.exp(math.sin(2.1))
@@ -197,9 +222,9 @@ for h in (1e-2, 1e-8, 1e-200):
     print(f"step {h:.0e}: {slope:.15f}, exactly {exact:.15f}")
 
 # %% [markdown]
-# The steps 1e-8 and 1e-200 are right up to the rounding of the last digit: no step is too small. The loop of
-# `by_definition` works with complex numbers too, so it can be asked for every slope of attention without knowing a
-# single derivative rule.
+# The steps 1e-8 and 1e-200 are right up to the rounding of the last digit: no step is too small. With `exp=cmath.exp`
+# the loop of `by_definition` works with complex numbers too, so it can be asked for every slope of attention without
+# knowing a single derivative rule.
 #
 # ## The trial
 # (A *trial* tests a claim on this engine. Then it is run again on engines that were broken on purpose, its *controls*:
@@ -208,7 +233,8 @@ for h in (1e-2, 1e-8, 1e-200):
 # **Claim.** What *this engine* calls attention of $y$ over $x$ is the formula above, of shape $T \times D$;
 # self-attention is the case $y = x$.
 #
-# **What would refute it.** One number, of the output or of a gradient, further from the loop's than rounding explains.
+# **What would refute it.** One number, of the output or of a gradient, further from that of `by_definition`, the loop
+# above, than rounding explains.
 # A wrong shape. Self-attention on $x$ that differs from attention of $x$ over a copy of $x$. Scores whose variance
 # depends on the width.
 #
@@ -237,12 +263,12 @@ for h in (1e-2, 1e-8, 1e-200):
     ],
 )
 def attention_shape(trial):
-    shapes, sizes, values, gradients = evidence.compare_with_the_loop(lesson.full)
+    shapes, sizes, values, gradients = evidence.compare_with_the_loop(by_definition, lesson.full)
     trial.check(shapes == sizes, f"{shapes} of {sizes} outputs have shape T × D")
     for what, off in (("values", values), ("gradients", gradients)):
         text = f"{what} differ from the loop's by {off.largest:.0e} at most, {of_rounding(off.of_bound)}"
         trial.check(off.of_bound <= 1, text)
-    layer, differ, size = evidence.compare_the_layer()
+    layer, differ, size = evidence.compare_the_layer(by_definition)
     for name, off in layer.items():
         trial.check(off.of_bound <= 1, f"the layer, {name}: off from the loop by {of_rounding(off.of_bound)}")
     trial.check(differ == 0, f"{differ} of {size} numbers differ between self-attention and x over x")

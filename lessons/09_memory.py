@@ -122,10 +122,11 @@ for cut in ([[0, 1, 2]], [[0], [1], [2]], [[2, 0], [1]]):
 # %% [markdown]
 # ## Attention in tiles
 #
-# Now attention is easy. A block of 128 queries meets one block of 128 keys after the other. Each time there is one
-# small tile of scores, $128 \times 128$, which is used and forgotten. The outer loop goes down the queries, the inner
-# one along the keys; the inner one is the online softmax. At its end $a / l$ is the result, and $m + \ln l$ is kept for
-# later: it is the logarithm of the sum of all exponentials, or lse for short.
+# Now attention is easy; this way of computing it is known as *flash attention*. A block of 128 queries meets one block
+# of 128 keys after the other. Each time there is one small tile of scores, $128 \times 128$, which is used and
+# forgotten. The outer loop goes down the queries, the inner one along the keys; the inner one is the online softmax. At
+# its end $a / l$ is the result, and $m + \ln l$ is kept for later: it is the logarithm of the sum of all exponentials,
+# or lse for short.
 
 
 # %%

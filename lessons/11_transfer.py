@@ -54,8 +54,8 @@ print(f"\n{diary.size():,} different entries; best possible accuracy {CEILING:.0
 #
 # ## Pretraining: no labels anywhere
 # The language model reads 25,600 entries, each of them once, and learns to predict the next word. It never sees a
-# label. This is the whole of training, here and everywhere: take a batch; ask for the loss; walk back for the slopes
-# (lesson 1); let the optimizer move each weight a little against its slope; begin again.
+# label. This is the whole of training, here and everywhere, the *gradient descent* of lesson 1: take a batch; ask for
+# the loss; walk back for the slopes; let the optimizer move each weight a little against its slope; begin again.
 #
 # - `ids` are 32 entries as numbers of words; `targets` are the same, moved by one: at each place the word that follows.
 # - The loss is the mean of $-\ln q$, where $q$ is the probability that the model gave to the right word.
@@ -277,8 +277,8 @@ def transfer_end(trial):
 
 
 # %% [markdown]
-# Both exam answers are right, each about its own amount of data. More *epochs* do not close the gap: going through the
-# same 128 labels again teaches these by heart, and nothing about words that do not occur in them. More *labels* do.
+# Both sides are right, each about its own amount of data. More *epochs* do not close the gap: they teach the same 128
+# entries by heart (*overfitting*), and nothing about words that do not occur in them. More *labels* do.
 #
 # ## A competitor that cannot read
 # Before one is proud of a model, one should run the simplest thing that could work. *Naive Bayes* counts, for each

@@ -1,12 +1,12 @@
 # %% [markdown]
 # # 13. Translation, and how it goes wrong
 #
-# An encoder reads an English sentence, a decoder writes it in French: that is the machine for which transformers were
-# invented. Students of a course built it from the paper, and several of their reports end in the same place. The loss
-# falls for a while, then grows. One start gives another result than the next. And *I am a student* becomes *suis suis
-# suis suis*. The reports suspect that dropout or normalisation is missing, or that the program has an error somewhere.
-# Which of the two? We can find out, since we can break a sound engine on purpose, one part at a time, and watch what
-# each fault does.
+# An encoder reads an English sentence, a decoder writes it in French: this *encoder-decoder* is the machine for which
+# transformers were invented. Students of a course built it from the paper, and several of their reports end in the same
+# place. The loss falls for a while, then grows. One start gives another result than the next. And *I am a student*
+# becomes *suis suis suis suis*. The reports suspect that dropout or normalisation is missing, or that the program has
+# an error somewhere. Which of the two? We can find out, since we can break a sound engine on purpose, one part at a
+# time, and watch what each fault does.
 #
 # **At the end you can say**
 # - how a translator is trained, and how it writes: two different things;

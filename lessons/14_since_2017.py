@@ -37,9 +37,9 @@ rng = np.random.default_rng(14)
 # %% [markdown]
 # ## Turning instead of adding
 # Lesson 4 found one matrix $M_k$ for every shift $k$: it turns each pair of columns by an angle that grows with $k$,
-# and moves every code of a position $k$ places on. In 2017 the *codes* were added to the words. The newer way (Su and
-# others, 2021) forgets the codes and keeps the *matrix*: a query at place $t$ and a key at place $s$ are turned
-# themselves, each by its own place.
+# and moves every code of a position $k$ places on. In 2017 the *codes* were added to the words. The newer way,
+# *rotary positions* or *RoPE* (Su and others, 2021), forgets the codes and keeps the *matrix*: a query at place $t$ and
+# a key at place $s$ are turned themselves, each by its own place.
 #
 # By hand, with two columns and an angle of one radian a place: the vector $(1, 0)$ at place 2 becomes $(\cos 2, \sin 2)
 # = (-0.42, 0.91)$. Its length is still 1.

@@ -17,8 +17,8 @@ import numpy as np
 import autograd.functional as F
 from autograd import Tensor, no_grad
 from lessons.faults.positions import random_numbers, sine_table, unpaired_table
+from lessons.measuring import of_rounding
 from minitransformer import Bert, Classifier, LanguageModel, positions
-from minitransformer.optim import Adam
 from minitransformer.positions import Positions
 
 EPS = np.finfo(np.float64).eps
@@ -76,20 +76,26 @@ def stack_moves(scores, build, depth, rng, shuffle, encoded=False, words=9, T=12
 
 
 def shuffling(full):
-    """name → whether order should be seen; how far shuffling moves the results, in units of what rounding explains"""
+    """Checks of how far shuffling moves the results, in units of what rounding explains"""
     rng = np.random.default_rng(4)
     every, all_but_last = (lambda T: rng.permutation(T)), (lambda T: np.append(rng.permutation(T - 1), T - 1))
     attention = max(attention_moves(rng) for _ in range(50 if full else 10))
     stacks = max(stack_moves(word_scores, full_attention, depth, rng, every) for depth in (1, 2, 3, 4))
     told = stack_moves(word_scores, full_attention, 2, rng, every, encoded=True)
     one, two = (stack_moves(class_scores, causal, depth, rng, all_but_last) for depth in (1, 2))
-    return {
+    moves = {
         "attention alone": (False, attention),
         "full attention, 1 to 4 layers": (False, stacks),
         "full attention with the waves": (True, told),
         "causal, 1 layer, the last word": (False, one),
         "causal, 2 layers, the last word": (True, two),
-    }
+    }  # name → whether order should be seen, and how far it moves
+    checks = []
+    for name, (sees, moved) in moves.items():
+        expected = "over 1e4 times" if sees else "at most 100 %"
+        text = f"{name}: shuffling moves it by {of_rounding(moved)} ({expected} expected)"
+        checks.append((moved > 1e4 if sees else moved <= 1, text))
+    return checks
 
 
 FILLERS, A, B, MARKER, PLACES = 4, 4, 5, 6, 7
@@ -126,14 +132,13 @@ def answers(model, ids):
     return model(ids, np.zeros_like(ids))[1] if isinstance(model, Bert) else model(ids)
 
 
-def train_on_order(model, full):
+def random_sentences(n, rng):
+    """Sentences with a and b at random places, and whether a comes first: ids (n, 9), labels (n)"""
+    return sentences(rng.permuted(np.tile(np.arange(PLACES), (n, 1)), axis=1)[:, :2], rng)
+
+
+def examine(model):
     """→ how many of the test sentences and their twins are answered rightly, and how many there are"""
-    rng, optimizer = np.random.default_rng(0), Adam(model.parameters(), lr=5e-3)
-    for _ in range(600 if full else 200):
-        ids, labels = sentences(rng.permuted(np.tile(np.arange(PLACES), (64, 1)), axis=1)[:, :2], rng)
-        optimizer.zero_grad()
-        F.cross_entropy(answers(model, ids), labels).backward()
-        optimizer.step()
     ids, exchanged, labels = twins()
     with no_grad():
         right = [
@@ -142,8 +147,8 @@ def train_on_order(model, full):
     return int(sum(right)), 2 * len(ids)
 
 
-def train_four(full):
-    """name → whether order should be seen, right answers, answers asked for"""
+def train_four(train):
+    """name → whether order should be seen, right answers, answers asked for. `train` is the loop of the lesson."""
     words, T = MARKER + 1, PLACES + 2
     blind, waves, one, two = (
         full_attention(2, words, T),
@@ -152,10 +157,10 @@ def train_four(full):
         causal(2, words, T),
     )
     return {
-        "full attention, no encoding, 2 layers": (False, *train_on_order(without_encoding(blind), full)),
-        "full attention, waves, 2 layers": (True, *train_on_order(waves, full)),
-        "causal, no encoding, 1 layer": (False, *train_on_order(without_encoding(one), full)),
-        "causal, no encoding, 2 layers": (True, *train_on_order(without_encoding(two), full)),
+        "full attention, no encoding, 2 layers": (False, *train(without_encoding(blind))),
+        "full attention, waves, 2 layers": (True, *train(waves)),
+        "causal, no encoding, 1 layer": (False, *train(without_encoding(one))),
+        "causal, no encoding, 2 layers": (True, *train(without_encoding(two))),
     }
 
 
@@ -174,13 +179,14 @@ def sizes_of_words_and_waves(model):
 
 
 def sum_or_beside(C):
-    """How many entries of W(x + p) and [W W][x; p] are equal, of how many; small whole numbers: all is exact."""
+    """A check that W(x + p) and [W W][x; p] are equal; small whole numbers: all is exact."""
     rng = np.random.default_rng(6)
     W, x, p = (rng.integers(-9, 10, shape).astype(float) for shape in ((5, C), (7, C), (7, C)))
     summed, beside = (
         F.linear(*map(Tensor, pair)).numpy() for pair in ((x + p, W), (np.hstack([x, p]), np.hstack([W, W])))
     )
-    return int((summed == beside).sum()), summed.size
+    equal = int((summed == beside).sum())
+    return equal == summed.size, f"W(x + p) = [W W][x; p] in {equal} of {summed.size} entries, exactly"
 
 
 def frequencies(C):
@@ -208,7 +214,7 @@ def best_matrix(table, k):
 
 
 def fitted_matrices(n=2048, C=8):
-    """What the best matrices leave, and how far they are from the rotations, as parts of the bounds: the table's own
+    """Checks of what the best matrices leave, and how far they are from the rotations. The bounds are the table's own
     rounding and that of lstsq, which is backward stable. Least squares needs positions enough to tell the slow waves
     apart: at width 64 with 512 positions the slowest are nearly straight lines, and many matrices do equally well."""
     table = positions.positional_encoding(n, C)
@@ -216,7 +222,12 @@ def fitted_matrices(n=2048, C=8):
     left = max(rms for _, rms in fits.values()) / (rounding(n, C).max() + n * EPS)
     smallest = np.linalg.svd(table[: n - max(SHIFTS)], compute_uv=False)[-1]
     bound = (np.linalg.norm(rounding(n, C)) * math.sqrt(n) + n * EPS * math.sqrt(n * C)) / smallest
-    return left, max(np.abs(M - rotation(k, C)).max() for k, (M, _) in fits.items()) / bound
+    off = max(np.abs(M - rotation(k, C)).max() for k, (M, _) in fits.items()) / bound
+    shifts = ", ".join(map(str, SHIFTS))
+    return [
+        (left <= 1, f"{n:,} positions: the best matrix leaves {of_rounding(left)}"),
+        (off <= 1, f"and it is the rotation, but for {of_rounding(off)}, at shifts of {shifts}"),
+    ]
 
 
 def other_tables(n=2048, C=8):
@@ -229,8 +240,8 @@ def left_by_others():
 
 
 def shifted_by_rotation(n, C):
-    """Entries of the models' own tables that are those of `positional_encoding`, of how many; and how far M_k PE(p) is
-    from PE(p + k), and M_-k PE(p + k) from PE(p), for all n² pairs at most, as a part of the bound."""
+    """Checks that the models' own tables are those of `positional_encoding`; and of how far M_k PE(p) is from
+    PE(p + k), and M_-k PE(p + k) from PE(p), for all n² pairs at most, as a part of the bound."""
     table, model = positions.positional_encoding(n, C), LanguageModel(5, C, 2, 1, 8, max_len=n, dtype="float64")
     same, steps = int((model.base.embedding.positions.weight.numpy() == table).sum()), np.arange(n)[:, None]
     worst = 0.0
@@ -238,11 +249,15 @@ def shifted_by_rotation(n, C):
         there, back = table[k:] - table[: n - k] @ rotation(k, C).T, table[: n - k] - table[k:] @ rotation(-k, C).T
         worst = max(worst, (np.abs(there) / rounding(steps[k:], C)).max())
         worst = max(worst, (np.abs(back) / rounding(steps[k:] + k, C)).max())
-    return same, table.size, worst
+    return [
+        (same == table.size, f"{same} of {table.size} numbers are those that the models add"),
+        (worst <= 1, f"M_k PE(p) = PE(p + k) for {n * n:,} pairs, but for {of_rounding(worst)}"),
+    ]
 
 
-def group_laws(n, C):
-    """Parts of the bounds used up by M Mᵀ = 1 and M_a M_b = M_(a+b); whether M_-k always is M_k transposed."""
+def laws_of_rotations(n, C):
+    """Checks of M Mᵀ = 1 and M_a M_b = M_(a+b), up to rounding, that M_-k always is M_k transposed, and that products
+    of codes depend on the distance alone."""
     step = n // 36
     M = [rotation(k, C) for k in range(0, n, step)]
     orthogonal = max(np.abs(m @ m.T - np.eye(C)).max() for m in M) / (6 * EPS)
@@ -251,7 +266,13 @@ def group_laws(n, C):
         (np.abs(a @ b - rotation(step * (i + j), C)) / rounding(step * (i + j), C)[:, None]).max()
         for i, a in enumerate(M) for j, b in enumerate(M)
     )  # fmt: skip
-    return orthogonal, joined, mirrored
+    spread, bound = spread_of_products(n, C)
+    return [
+        (orthogonal <= 1, f"M_k is orthogonal, but for {of_rounding(orthogonal)}"),
+        (joined <= 1, f"M_a M_b = M_(a+b), but for {of_rounding(joined)}"),
+        (mirrored, f"M_(-k) is the transpose of M_k {'to the last bit' if mirrored else 'NOT everywhere'}"),
+        (spread <= bound, f"PE(p) PE(q) varies by {spread:.1e} at fixed p - q ({bound:.1e} allowed)"),
+    ]
 
 
 def spread_of_products(n, C):
@@ -277,9 +298,18 @@ def steps_of(table):
     return np.linalg.norm(np.diff(table, axis=0), axis=1)
 
 
-def expected_step(n, C):
-    """What theory says of that distance, and the bound: each entry of a difference is off by its two angles."""
-    return math.sqrt((4 * np.sin(frequencies(C) / 2) ** 2).sum()), np.linalg.norm(2 * rounding(n, C))
+def neighbours(steps, sines, clock, n, C):
+    """Checks of that distance: what theory says with pairs of sine and cosine (each entry of a difference is off by its
+    two angles), and that sines alone do not have it. And that one pair, the clock, needs its cosine."""
+    expected, bound = math.sqrt((4 * np.sin(frequencies(C) / 2) ** 2).sum()), np.linalg.norm(2 * rounding(n, C))
+    text = f"neighbours: {steps.min():.6f} to {steps.max():.6f} apart, {expected:.6f} by theory, wherever they stand"
+    near, far = abs(clock[22, 0] - clock[0, 0]), np.linalg.norm(clock[22] - clock[0])
+    alone = f"sines only: {sines.min():.3f} to {sines.max():.3f} apart, at worst closer than {steps.min():.3f}"
+    return [
+        (np.abs(steps - expected).max() <= bound, text),
+        (sines.min() < steps.min() and sines.max() > 1.3 * sines.min(), alone),
+        (near < 0.01 and far > 1.99, f"positions 0 and 22: sines {near:.4f} apart, with cosine {far:.4f}"),
+    ]
 
 
 def halves(table):
