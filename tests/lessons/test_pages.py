@@ -47,6 +47,24 @@ def test_every_line_of_a_kernel_stands_on_its_page(name):
         assert text in words, line
 
 
+CODE = re.compile(r"^````\{code-block\} (?:python|cuda)\n:caption: (\S+)\n\n(.*?)\n````$", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "helpers"])
+def test_code_on_a_page_of_kernels_is_the_source_to_the_last_space(name):
+    """Every block, line by line; and every line of a file that is deeper than most stands on its page."""
+    page = kernel_pages.pages(ROOT, {})[f"kernels/{name}.md"]
+    shown: dict[str, list[str]] = {}
+    for file, text in CODE.findall(page):
+        shown.setdefault(file, []).extend(text.split("\n"))
+    assert shown and page.count("{code-block} python") + page.count("{code-block} cuda") == len(CODE.findall(page))
+    for file, lines in shown.items():
+        source = (ROOT / file).read_text(encoding="utf-8").splitlines()
+        assert [line for line in lines if line not in source] == []
+        deep = [line for line in source if line.startswith(" " * 16)]
+        assert sorted(deep) == sorted(line for line in lines if line.startswith(" " * 16)), file
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_no_tier_of_a_kernel_is_empty_beside_its_function(name):
     """A function of the contract is implemented on every tier, so each row has three cells."""
