@@ -74,7 +74,12 @@ def main(target: Path, solutions: bool = True) -> int:
 def lesson_page(source: str, name: str, record: dict[str, Any]) -> str:
     """The lesson with its notebook below the title and its kernels at the end."""
     glossary = words.Linker()
-    text = page(source, record, prose=lambda prose: glossary(reading.linked(prose)))
+    text = page(
+        source,
+        record,
+        prose=lambda prose: glossary(reading.linked(prose)),
+        place=lambda file, text: kernel_pages.place(ROOT, file, text),
+    )
     title, _, body = exercise_pages.linked(text).partition("\n")
     if record.get("left_out"):
         why = f" ({record['left_out']})" if "needs time" not in record["left_out"] else ""

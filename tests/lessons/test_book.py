@@ -95,6 +95,62 @@ def test_questions_before_a_cell_are_recognised():
     assert not cells.asks("Why?\n\nHere it is:") and not cells.asks("Look at the rows. Which pieces come first?")
 
 
+def test_the_answer_stays_in_the_fold_with_its_picture():
+    source = "# %% [markdown]\n# Which wins?\n\n# %%\nx = 1\n\n"
+    source += "# %% [markdown]\n# (Bars are shares.)\n#\n# Both.\n#\n# Next.\n"
+    shown = {"claims": [], "output": [[5, {"figure": "01_x.png", "caption": "A sky."}]]}
+    order = [
+        cells.page(source, shown).index(part) for part in ("<details>", "01_x.png", "Both.", "</details>", "Next.")
+    ]
+    assert order == sorted(order)
+    open_again = cells.page(source.replace("Which wins?", "Here it is."), shown)
+    assert "<details>" not in open_again and "Both." in open_again
+
+
+@pytest.mark.parametrize(
+    ("prose", "answer"),
+    [
+        ("Both.\n\nNext.", "Both."),
+        ("Both:\n\n- one\n- two\n\nNext.", "Both:\n\n- one\n- two"),
+        ("(Shares.)\n\nBoth.\n\nNext.", "(Shares.)\n\nBoth."),
+        ("(Shares.) Both.\n\nNext.", "(Shares.) Both."),
+        ("## Next\n\nBoth.", ""),
+        ("**Claim.** Both.\n\nNext.", ""),
+        ("And now three: which\nwins?\n\nNext.", ""),
+        ("Now all of them:", ""),
+    ],
+    ids=["paragraph", "list", "aside", "with an aside", "heading", "claim", "question", "leads on"],
+)
+def test_what_is_an_answer(prose, answer):
+    found, rest = cells.answered(prose)
+    assert found == answer and (found + "\n\n" + rest).strip() == prose
+
+
+def test_a_question_that_points_to_the_picture_leaves_it_open():
+    assert not cells.asks("What shape has it? Decide, then compare with the picture.")
+
+
+EXCERPT = "--- kernels/cpu/softmax.py, line 86\ndef _softmax(y, x):\n    for n in prange(x.shape[0]):\n\n"
+
+
+def test_a_piece_of_a_kernel_is_shown_as_code_with_its_place():
+    asked = []
+
+    def place(*about):
+        asked.append(about)
+        return "../kernels/softmax.md#softmax"
+
+    record = {"claims": [], "output": [[2, EXCERPT], [3, "a word\n"]]}
+    page = cells.page("# %%\nprint(excerpt(...))\nprint('a word')\n", record, place=place)
+    code = "def _softmax(y, x):\n    for n in prange(x.shape[0]):"
+    link = "[beside the other tiers](../kernels/softmax.md#softmax)"
+    assert f"```{{code-block}} python\n:caption: kernels/cpu/softmax.py, line 86: {link}\n\n{code}\n```" in page
+    assert asked == [("kernels/cpu/softmax.py", code)]
+    assert "sentences\n\na word\n" in page, "what is printed after it is no code"
+    page = cells.page("# %%\nx\n", {"claims": [], "output": [[2, EXCERPT.replace("softmax.py", "softmax.cu")]]})
+    assert "{code-block} cuda\n:caption: kernels/cpu/softmax.cu, line 86\n" in page
+
+
 def test_columns_stay_and_sentences_may_be_broken():
     assert ":class: output sentences\n" in cells.printed_block("a long sentence of words, one after the other")
     assert ":class: output\n" in cells.printed_block("name   value\na      1.5")

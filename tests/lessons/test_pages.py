@@ -109,6 +109,18 @@ def test_lessons_and_kernels_lead_to_each_other():
             assert f"../kernels/{name}.md" in kernel_pages.for_lesson(lesson, ROOT)
 
 
+def test_a_piece_of_a_kernel_that_a_lesson_shows_leads_to_its_row():
+    from lessons.excerpts import excerpt
+
+    def place(*about):
+        head, _, text = excerpt(*about).strip("\n").partition("\n")
+        return kernel_pages.place(ROOT, head.removeprefix("--- ").partition(",")[0], text)
+
+    assert place("cpu/softmax.py", "def _softmax(", "@kernel") == "../kernels/softmax.md#softmax"
+    assert place("gpu/softmax.cu", 'extern "C" __global__ void softmax_backward', "}").endswith("#softmax-backward")
+    assert kernel_pages.place(ROOT, "kernels/cpu/softmax.py", "import numpy") == "../kernels/softmax.md"
+
+
 # ----------------------------------------------------------------------------------------------------- reference
 
 
