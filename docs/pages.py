@@ -99,12 +99,21 @@ def written_pages(target: Path) -> dict[str, str]:
     for picture in (ROOT / "docs").glob("*.png"):
         shutil.copy(picture, target)
     texts = {path: without_sources(file.read_text(encoding="utf-8")) for path, file in made.items() if file.exists()}
+    if (ROOT / "CONTRIBUTING.md").exists():
+        texts["own_exercise.md"] = own_exercise((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     return texts | {path: words.page(text) for path, text in texts.items() if path == "glossary.md"}
+
+
+def own_exercise(contributing: str) -> str:
+    """What the book for contributors says about exercises, for teachers."""
+    section = contributing.partition("\n## An exercise\n")[2].partition("\n## ")[0]
+    return f"# An exercise of your own\n{section}"
 
 
 IN_THE_BOOK = {  # where a file of the project is a page
     r"\.\./lessons/(\d\d_\w+)\.py": r"lessons/\1.md",
     r"\.\./kernels/reference/(\w+)\.py": r"kernels/\1.md",
+    r"\.\./CONTRIBUTING\.md#an-exercise": "own_exercise.md",
     r"\.\./lessons/results/README\.md": "results/index.md",
     r"\.\./lessons/results/(\w+\.png)": r"results/\1",
 }

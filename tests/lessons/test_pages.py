@@ -166,6 +166,35 @@ def test_from_pytorch_names_what_there_is():
     assert "`x.topk`" in torch_page.page()
 
 
+def test_the_loop_of_the_page_learns(capsys):
+    assert f"\n{torch_page.THERE}```\n" in torch_page.page() and f"\n{torch_page.HERE}```\n" in torch_page.page()
+    assert len(torch_page.THERE.splitlines()) == len(torch_page.HERE.splitlines()), "line beside line"
+    with kernels.use("numpy"):
+        exec(torch_page.HERE.replace("range(50)", "range(1)"), {"__name__": "page"})
+        exec(torch_page.HERE, {"__name__": "page"})
+    first, last = map(float, capsys.readouterr().out.split())
+    # a uniform guess costs log 256 = 5.5, one among the 8 letters of the text log 8 = 2.1
+    assert first > 5 and last < 1
+
+
+@pytest.mark.oracle
+def test_both_loops_of_the_page_compute_the_same(capsys):
+    pytest.importorskip("torch", reason="PyTorch is not installed: make test-oracles installs it")
+    there, here = {"__name__": "there"}, {"__name__": "here"}
+    parts = [
+        (names, loop.partition("optimizer = ")) for names, loop in ((there, torch_page.THERE), (here, torch_page.HERE))
+    ]
+    for names, (begin, _, _) in parts:
+        exec(begin, names)
+    weights = here["model"].state_dict()
+    there["model"].load_state_dict({name: there["torch"].tensor(array) for name, array in weights.items()})
+    for names, (_, mark, rest) in parts:
+        exec(mark + rest.replace("range(50)", "range(3)"), names)
+    one, other = map(float, capsys.readouterr().out.split())
+    # float32: each of the three losses, near 5, is rounded at the seventh digit, and so is what Adam made of it
+    assert abs(one - other) < 1e-5 * abs(one)
+
+
 def test_what_pytorch_calls_alike_and_computes_otherwise_is_as_the_page_says():
     x = Tensor(np.arange(12.0).reshape(3, 4))
     assert [piece.shape for piece in F.split(x, 2, 1)] == [(3, 2), (3, 2)]
@@ -286,6 +315,29 @@ def test_the_paths_of_the_front_page_lead_to_lessons():
         assert {n for evening in evenings for n in evening} <= numbers, title
     assert {n for evening in front_pages.PATHS[-1][2] for n in evening} == numbers, "the longest path is the whole book"
     assert {lesson for *_, lesson in front_pages.PICTURES} <= {script.stem for script in SCRIPTS}
+
+
+def test_the_groups_of_the_sidebar_are_those_of_the_readme():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\*\*([\w ]+)\*\*\n\n(\d+)\. \[", text, re.MULTILINE)
+    assert [(title, int(first)) for title, first in listed] == list(front_pages.GROUPS)
+    trees = re.findall(r":caption: (.+)\n\n((?:lessons/\w+\n)+)", front_pages.contents(SCRIPTS))
+    assert [title for title, _ in trees] == [title for title, _ in front_pages.GROUPS]
+    assert [line for _, lines in trees for line in lines.split()] == [f"lessons/{script.stem}" for script in SCRIPTS]
+
+
+def test_numbers_in_a_row_are_said_shortly():
+    assert front_pages.spans([1, 2, 3, 4, 6, 8, 9, 13]) == "1 to 4, 6, 8, 9 and 13"
+    assert front_pages.spans([2]) == "2"
+
+
+def test_an_exercise_of_ones_own_is_a_page_and_teachers_find_it():
+    teaching = pages.without_sources((ROOT / "docs" / "teaching.md").read_text(encoding="utf-8"))
+    assert teaching.count("](own_exercise.md)") == 2 and "CONTRIBUTING" not in teaching
+    page = pages.own_exercise((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert page.startswith("# An exercise of your own\n") and "\n## " not in page
+    assert "row_means.toml" in page and "--more FOLDER" in page
+    assert "\nown_exercise\n" in front_pages.contents(SCRIPTS)
 
 
 def test_the_course_has_a_class_for_each_lesson_and_exercises_that_exist():
