@@ -16,6 +16,10 @@ ASKS = (
     "before you run", "before you look", "before you go on", "before you read the",
 )  # fmt: skip
 QUESTION = re.compile(rf"\b({'|'.join(ASKS)})", re.IGNORECASE)
+ENDS_ASKING = re.compile(r"\?\**$")
+NO_ANSWER = re.compile(r"#|\*\*(Claim|Predict)")  # how a paragraph begins that goes on to something else
+GOES_ON = re.compile(r"[-|$a-z ]|\d+\. ")  # how one begins that belongs to the paragraph before it: a list, a formula
+EXCERPT = re.compile(r"--- (kernels/\S+), line \d+\n")  # what lessons.excerpts writes above a piece of a kernel
 
 
 class Cell(NamedTuple):
@@ -43,22 +47,32 @@ def split(source: str) -> list[Cell]:
     return cells
 
 
-def page(source: str, record: dict[str, Any], prose: Callable[[str], str] = str) -> str:
-    """The Markdown of a lesson's page. `record` is what the lesson wrote about its run; `prose` may add links."""
-    parts = []
-    asked = False
+def page(
+    source: str,
+    record: dict[str, Any],
+    prose: Callable[[str], str] = str,
+    place: Callable[[str, str], str] | None = None,
+) -> str:
+    """The Markdown of a lesson's page. `record` is what the lesson wrote about its run; `prose` may add links; `place`
+    knows which page shows a piece of a kernel, from its file and its text."""
+    parts: list[str] = []
+    asked = hidden = False
     for cell in split(source):
         if cell.markdown:
-            parts.append(prose(cell.text))
-            asked = asks(cell.text)
+            answer, rest = answered(cell.text) if hidden else ("", cell.text)
+            if answer:  # it stays with what it speaks of
+                parts[-1] = parts[-1].removesuffix("</details>") + f"{prose(answer)}\n\n</details>"
+            parts.append(prose(rest))
+            asked, hidden = asks(cell.text), False
             continue
         parts += _code(cell)
         claims = [claim for claim in record["claims"] if cell.first <= claim["line"] <= cell.last]
         tried = {claim["line"] for claim in claims}  # what a trial prints is told by its box
         output = [(line, part) for line, part in record["output"] if cell.first <= line <= cell.last]
-        shown = _outputs([part for line, part in output if line not in tried or isinstance(part, dict)])
+        shown = _outputs([part for line, part in output if line not in tried or isinstance(part, dict)], place)
         # who was asked for a prediction shall not find the answer below the question
-        parts += [folded(ANSWER, ["\n\n".join(shown)])] if asked and shown and not claims else shown
+        hidden = bool(asked and shown and not claims)
+        parts += [folded(ANSWER, ["\n\n".join(shown)])] if hidden else shown
         parts += map(verdict, claims)
         asked = asked and cell.plumbing
     return "\n\n".join(parts) + "\n"
@@ -68,8 +82,23 @@ def asks(prose: str) -> bool:
     """Whether the last paragraph before a cell asks the reader for a prediction, or ends with a question: unless what
     follows is to be looked at."""
     last = " ".join(prose.rstrip().rpartition("\n\n")[2].split())
-    question = re.search(r"\?\**$", last) is not None and "look at" not in last.lower()
-    return question or QUESTION.search(last) is not None
+    question = ENDS_ASKING.search(last) is not None and "look at" not in last.lower()
+    return (question or QUESTION.search(last) is not None) and "compare with the picture" not in last
+
+
+def answered(prose: str) -> tuple[str, str]:
+    """What stands first below a folded result, which is its answer, and the rest. The answer is the first paragraph,
+    with one in parentheses above it; there is none if the text goes on with a heading, a claim or the next question, or
+    if all of it leads on to the next cell."""
+    paragraphs = prose.split("\n\n")
+    end = 0
+    while end < len(paragraphs) and not NO_ANSWER.match(paragraphs[end]) and not ENDS_ASKING.search(paragraphs[end]):
+        aside = re.fullmatch(r"\(.*\)", paragraphs[end], re.DOTALL)
+        end += 1
+        if not aside and not (end < len(paragraphs) and GOES_ON.match(paragraphs[end])):
+            break
+    end = end if end < len(paragraphs) else 0
+    return "\n\n".join(paragraphs[:end]), "\n\n".join(paragraphs[end:])
 
 
 def _code(cell: Cell) -> list[str]:
@@ -99,15 +128,32 @@ def _draws(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and re.match(r"lesson\.(show|finish)\(", ast.unparse(statement)) is not None
 
 
-def _outputs(parts: list[str | dict[str, str]]) -> list[str]:
-    """What a cell printed, in blocks between the figures that it showed."""
+def _outputs(parts: list[str | dict[str, str]], place: Callable[[str, str], str] | None = None) -> list[str]:
+    """What a cell printed, in blocks between the figures and the pieces of kernels that it showed."""
     blocks = []
-    for kind, group in groupby(parts, type):
-        if kind is dict:
+    for kind, group in groupby(parts, _kind):
+        if kind == "figure":
             blocks += [_figure(part["figure"], part["caption"]) for part in group]
+        elif kind == "excerpt":
+            blocks += [_excerpt(part, place) for part in group]
         elif printed := "".join(group).strip("\n"):
             blocks.append(printed_block(printed))
     return blocks
+
+
+def _kind(part: str | dict[str, str]) -> str:
+    if isinstance(part, dict):
+        return "figure"
+    return "excerpt" if EXCERPT.match(part) else "printed"
+
+
+def _excerpt(printed: str, place: Callable[[str, str], str] | None) -> str:
+    """A piece of a kernel as code; where it comes from, with a link to the page that has it beside the other tiers."""
+    head, _, text = printed.partition("\n")
+    file = EXCERPT.match(printed)[1]
+    language = "python" if file.endswith(".py") else "cuda"
+    link = f": [beside the other tiers]({place(file, text.strip(chr(10)))})" if place else ""
+    return _fenced(text.strip("\n"), f"{{code-block}} {language}", f":caption: {head.removeprefix('--- ')}{link}")
 
 
 def printed_block(text: str) -> str:

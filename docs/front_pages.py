@@ -1,5 +1,6 @@
 """The front page of the book, and the page with all claims."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,16 @@ PICTURES = (
     ("17_cuts.png", "From letters to words: how a vocabulary of pieces grows", "17_words_in_pieces"),
 )
 
+# The lessons in the sidebar: title of a group, and its first lesson. The README has the same.
+GROUPS = (
+    ("Foundations", 1),
+    ("Anatomy and cost", 5),
+    ("Kernels", 8),
+    ("Models", 11),
+    ("Models of others", 15),
+    ("Training at scale", 19),
+)
+
 # Paths through the book: title, what one knows at the end, the lessons of each evening
 PATHS = (
     ("Two evenings", "how attention works, and how a language model is trained and writes",
@@ -30,9 +41,15 @@ PATHS = (
 )  # fmt: skip
 
 
+LOOK_UP = (
+    "claims", "results/index", "figures", "reading", "kernels/index", "api/index", "ranks", "promises", "answers",
+    "changelog",
+)  # fmt: skip
+LONG = 7  # a path of so many evenings is said in a line: the sidebar has its lessons
+
+
 def front_page(scripts: list[Path], tried: list[dict[str, Any]], figures: Path) -> str:
     caught, of = claims.score(tried)
-    entries = "\n".join(f"lessons/{script.stem}" for script in scripts)
     return f"""---
 hide-toc: true
 ---
@@ -78,46 +95,23 @@ what was seen.
 {_short_rows(tried)}
 ```
 
-```{{toctree}}
-:hidden:
-:caption: Begin
-
-installation
-from_pytorch
-glossary
-teaching
-```
-
-```{{toctree}}
-:hidden:
-:caption: Lessons
-
-{entries}
-```
-
-```{{toctree}}
-:hidden:
-:caption: Do it yourself
-
-exercises/index
-```
-
-```{{toctree}}
-:hidden:
-:caption: Look things up
-
-claims
-results/index
-figures
-reading
-kernels/index
-api/index
-ranks
-promises
-answers
-changelog
-```
+{contents(scripts)}
 """
+
+
+def contents(scripts: list[Path]) -> str:
+    """The sidebar: the lessons in groups, other pages above and below them."""
+    groups: dict[str, list[str]] = {}
+    for script in scripts:
+        title = [title for title, first in GROUPS if first <= int(script.stem[:2])][-1]
+        groups.setdefault(title, []).append(f"lessons/{script.stem}")
+    begin = {"Begin": ["installation", "from_pytorch", "glossary", "teaching"]}
+    last = {"Do it yourself": ["exercises/index", "own_exercise"], "Look things up": LOOK_UP}
+    return "\n\n".join(_tree(title, pages) for title, pages in (begin | groups | last).items())
+
+
+def _tree(title: str, pages: Iterable[str]) -> str:
+    return "\n".join(["```{toctree}", ":hidden:", f":caption: {title}", "", *pages, "```"])
 
 
 def gallery(figures: Path) -> str:
@@ -132,16 +126,31 @@ def gallery(figures: Path) -> str:
 
 def paths(scripts: list[Path]) -> str:
     numbered = {int(script.stem[:2]): script for script in scripts}
-    parts = []
+    boxes, lines = [], []
     for title, aim, evenings in PATHS:
+        known = [evening for evening in evenings if all(n in numbered for n in evening)]
+        if len(known) >= LONG:
+            lines.append(f"**{title}**: {aim}. Lessons {spans([n for evening in known for n in evening])}.")
+            continue
         links = [
             " and ".join(f"[{claims.title(numbered[n])}](lessons/{numbered[n].stem}.md)" for n in evening)
-            for evening in evenings
-            if all(n in numbered for n in evening)
+            for evening in known
         ]
         steps = "\n".join(f"1. {link}" for link in links)
-        parts.append(f":::{{container}} path\n**{title}**: {aim}\n\n{steps}\n:::")
-    return "::::{container} paths\n" + "\n\n".join(parts) + "\n::::"
+        boxes.append(f":::{{container}} path\n**{title}**: {aim}\n\n{steps}\n:::")
+    return "::::{container} paths\n" + "\n\n".join(boxes) + "\n::::\n\n" + "\n\n".join(lines)
+
+
+def spans(numbers: list[int]) -> str:
+    """1, 2, 3, 5 is "1 to 3 and 5"."""
+    runs: list[list[int]] = []
+    for n in numbers:
+        if runs and n == runs[-1][-1] + 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    said = [text for run in runs for text in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run))]
+    return " and ".join(filter(None, [", ".join(said[:-1]), said[-1]]))
 
 
 def _short_rows(tried: list[dict[str, Any]]) -> str:

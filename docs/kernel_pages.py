@@ -48,6 +48,16 @@ def for_lesson(lesson: str, root: Path) -> str:
     return f"**The kernels of this lesson, side by side:** {links}.\n" if links else ""
 
 
+def place(root: Path, file: str, text: str) -> str:
+    """Where the book shows a piece of a kernel's file beside the other tiers, seen from a lesson."""
+    _, folder, name = file.partition(".")[0].split("/")
+    tier = _tier(root, folder, name, functions_of(root, name))
+    for function, pieces in tier.rows.items():
+        if any(text in piece.text for piece in pieces):
+            return f"../kernels/{name}.md#{function.replace('_', '-')}"
+    return f"../kernels/{name}.md"
+
+
 def index(root: Path, names: list[str]) -> str:
     entries = "\n".join([*names, "helpers"])
     rows = []

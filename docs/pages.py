@@ -74,7 +74,12 @@ def main(target: Path, solutions: bool = True) -> int:
 def lesson_page(source: str, name: str, record: dict[str, Any]) -> str:
     """The lesson with its notebook below the title and its kernels at the end."""
     glossary = words.Linker()
-    text = page(source, record, prose=lambda prose: glossary(reading.linked(prose)))
+    text = page(
+        source,
+        record,
+        prose=lambda prose: glossary(reading.linked(prose)),
+        place=lambda file, text: kernel_pages.place(ROOT, file, text),
+    )
     title, _, body = exercise_pages.linked(text).partition("\n")
     if record.get("left_out"):
         why = f" ({record['left_out']})" if "needs time" not in record["left_out"] else ""
@@ -94,12 +99,21 @@ def written_pages(target: Path) -> dict[str, str]:
     for picture in (ROOT / "docs").glob("*.png"):
         shutil.copy(picture, target)
     texts = {path: without_sources(file.read_text(encoding="utf-8")) for path, file in made.items() if file.exists()}
+    if (ROOT / "CONTRIBUTING.md").exists():
+        texts["own_exercise.md"] = own_exercise((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     return texts | {path: words.page(text) for path, text in texts.items() if path == "glossary.md"}
+
+
+def own_exercise(contributing: str) -> str:
+    """What the book for contributors says about exercises, for teachers."""
+    section = contributing.partition("\n## An exercise\n")[2].partition("\n## ")[0]
+    return f"# An exercise of your own\n{section}"
 
 
 IN_THE_BOOK = {  # where a file of the project is a page
     r"\.\./lessons/(\d\d_\w+)\.py": r"lessons/\1.md",
     r"\.\./kernels/reference/(\w+)\.py": r"kernels/\1.md",
+    r"\.\./CONTRIBUTING\.md#an-exercise": "own_exercise.md",
     r"\.\./lessons/results/README\.md": "results/index.md",
     r"\.\./lessons/results/(\w+\.png)": r"results/\1",
 }

@@ -308,8 +308,9 @@ lesson.show(figures.lines(along_row, down_column, 32), "lines", "A line is fetch
 # One line, or thirty-two, for the same work. Along a column, 31 of 32 numbers that were fetched are thrown away, and
 # the kernel takes that much longer, with no wrong result to warn you. The trial's last checks counted this in the
 # emulator, for a kernel that doubles a whole matrix: 256 lines along rows, 8,192 along columns. They found as well that
-# the engine's own attention, its most intricate kernel, has no race and reads no line without need. The emulator finds
-# other faults that threads can make, for example reading behind an array:
+# the engine's own attention, its most intricate kernel, has no race and reads no line without need.
+#
+# The emulator finds other faults that threads can make, for example reading behind an array:
 
 # %%
 if COMPILES:

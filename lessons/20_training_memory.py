@@ -65,10 +65,8 @@ lesson.show(figures.steps(usual), "step", caption)
 # A mountain. Its foot is not zero: weights and the two numbers that Adam keeps for each of them are there all the time,
 # and so are buffers of the kernels. Each layer is a stair upwards. The top is the moment when the loss is known.
 # Backward goes down the same stairs. At the end it is a little higher than at the beginning, because now every weight
-# has a gradient.
-#
-# The thick line was measured while the step ran; Python counts the bytes of every array. The thin line was drawn
-# *before*.
+# has a gradient. The thick line was measured while the step ran; Python counts the bytes of every array. The thin line
+# was drawn *before*.
 #
 # ## First trial: the ledger is right
 # **Claim.** The memory of a training step can be predicted from its tape, at every moment.

@@ -1,16 +1,12 @@
-// A line of code that has to be broken goes on below its own beginning, not at the margin. Pygments closes its elements
-// at the end of each line, so the text can be cut there.
-const DEEPEST = 16; // arguments aligned far to the right move to the left where there is no room
-
+// A line of code that has to be broken goes on below its own beginning, not at the margin. Nothing is added to the text
+// and nothing taken away, so a copy is the program: only the width of the spaces before a line is left to the style.
+// Pygments closes its elements at the end of each line, so the text can be cut there.
 document.addEventListener("DOMContentLoaded", () => {
   for (const block of document.querySelectorAll(".highlight-python pre, .highlight-cuda pre")) {
     block.innerHTML = block.innerHTML.replace(/\n$/, "").split("\n").map((line) => {
-      let indent = line.replace(/<[^>]*>/g, "").match(/^ */)[0].length;
-      if (indent > DEEPEST) {
-        line = line.replace(/^((?:<[^>]*>)*) +/, (_, tags) => tags + " ".repeat(DEEPEST));
-        indent = DEEPEST;
-      }
-      return `<span class="line" style="--indent: ${indent + 2}ch">${line}</span>`;
+      const indent = line.replace(/<[^>]*>/g, "").match(/^ */)[0].length;
+      line = line.replace(/^((?:<[^>]*>)*)( +)/, '$1<span class="indent">$2</span>');
+      return `<span class="line" style="--indent: ${indent}">${line}\n</span>`;
     }).join("");
   }
 });

@@ -30,6 +30,8 @@ async function inspect(page, width) {
     await new Promise((again) => setTimeout(again, 200));
   const images = [...inside.images];
   for (const image of images) { image.loading = "eager"; await image.decode().catch(() => {}); }
+  const written = new DOMParser().parseFromString(await (await fetch(page)).text(), "text/html");
+  const [served, shown] = [written, inside].map((one) => [...one.querySelectorAll(".highlight pre")]);
   const formulas = [...inside.querySelectorAll(".math")];
   const prose = inside.body.cloneNode(true);
   prose.querySelectorAll("code, pre, mjx-container, script, style").forEach((part) => part.remove());
@@ -42,6 +44,7 @@ async function inspect(page, width) {
     unrendered: formulas.filter((f) => !f.querySelector("mjx-container svg")).length,
     faulty: inside.querySelectorAll("[data-mjx-error], merror, [data-mml-node=merror]").length,
     raw: raw.slice(0, 3),
+    altered: served.filter((block, i) => block.textContent !== shown[i]?.textContent).length,
     images: images.length,
     missing: images.filter((i) => !i.naturalWidth).map((i) => i.src),
     unnamed: images.filter((i) => !i.alt).map((i) => i.src),

@@ -1,5 +1,6 @@
 """The book: how a lesson becomes a page, when it is refused, and whether a browser shows every page as it should."""
 
+import html
 import importlib.util
 import json
 import re
@@ -94,6 +95,62 @@ def test_questions_before_a_cell_are_recognised():
     assert not cells.asks("Why?\n\nHere it is:") and not cells.asks("Look at the rows. Which pieces come first?")
 
 
+def test_the_answer_stays_in_the_fold_with_its_picture():
+    source = "# %% [markdown]\n# Which wins?\n\n# %%\nx = 1\n\n"
+    source += "# %% [markdown]\n# (Bars are shares.)\n#\n# Both.\n#\n# Next.\n"
+    shown = {"claims": [], "output": [[5, {"figure": "01_x.png", "caption": "A sky."}]]}
+    order = [
+        cells.page(source, shown).index(part) for part in ("<details>", "01_x.png", "Both.", "</details>", "Next.")
+    ]
+    assert order == sorted(order)
+    open_again = cells.page(source.replace("Which wins?", "Here it is."), shown)
+    assert "<details>" not in open_again and "Both." in open_again
+
+
+@pytest.mark.parametrize(
+    ("prose", "answer"),
+    [
+        ("Both.\n\nNext.", "Both."),
+        ("Both:\n\n- one\n- two\n\nNext.", "Both:\n\n- one\n- two"),
+        ("(Shares.)\n\nBoth.\n\nNext.", "(Shares.)\n\nBoth."),
+        ("(Shares.) Both.\n\nNext.", "(Shares.) Both."),
+        ("## Next\n\nBoth.", ""),
+        ("**Claim.** Both.\n\nNext.", ""),
+        ("And now three: which\nwins?\n\nNext.", ""),
+        ("Now all of them:", ""),
+    ],
+    ids=["paragraph", "list", "aside", "with an aside", "heading", "claim", "question", "leads on"],
+)
+def test_what_is_an_answer(prose, answer):
+    found, rest = cells.answered(prose)
+    assert found == answer and (found + "\n\n" + rest).strip() == prose
+
+
+def test_a_question_that_points_to_the_picture_leaves_it_open():
+    assert not cells.asks("What shape has it? Decide, then compare with the picture.")
+
+
+EXCERPT = "--- kernels/cpu/softmax.py, line 86\ndef _softmax(y, x):\n    for n in prange(x.shape[0]):\n\n"
+
+
+def test_a_piece_of_a_kernel_is_shown_as_code_with_its_place():
+    asked = []
+
+    def place(*about):
+        asked.append(about)
+        return "../kernels/softmax.md#softmax"
+
+    record = {"claims": [], "output": [[2, EXCERPT], [3, "a word\n"]]}
+    page = cells.page("# %%\nprint(excerpt(...))\nprint('a word')\n", record, place=place)
+    code = "def _softmax(y, x):\n    for n in prange(x.shape[0]):"
+    link = "[beside the other tiers](../kernels/softmax.md#softmax)"
+    assert f"```{{code-block}} python\n:caption: kernels/cpu/softmax.py, line 86: {link}\n\n{code}\n```" in page
+    assert asked == [("kernels/cpu/softmax.py", code)]
+    assert "sentences\n\na word\n" in page, "what is printed after it is no code"
+    page = cells.page("# %%\nx\n", {"claims": [], "output": [[2, EXCERPT.replace("softmax.py", "softmax.cu")]]})
+    assert "{code-block} cuda\n:caption: kernels/cpu/softmax.cu, line 86\n" in page
+
+
 def test_columns_stay_and_sentences_may_be_broken():
     assert ":class: output sentences\n" in cells.printed_block("a long sentence of words, one after the other")
     assert ":class: output\n" in cells.printed_block("name   value\na      1.5")
@@ -167,13 +224,44 @@ def test_every_page_of_the_book(tmp_path):
     found, logged = browser.inspect(BOOK, pages, tmp_path)
     assert logged == []
     assert len(found) == len(pages) * len(browser.WIDTHS) and not [one for one in found if "error" in one]
-    for fault in ("unrendered", "faulty", "raw", "missing", "unnamed", "overflow", "foreign"):
+    for fault in ("unrendered", "faulty", "raw", "altered", "missing", "unnamed", "overflow", "foreign"):
         assert [(one["page"], one["width"], one[fault]) for one in found if one[fault]] == [], fault
     assert [one["page"] for one in found if not one["title"] and "search" not in one["page"]] == []
     assert [one["results"] > 0 for one in found if "search" in one["page"]] == [True, True], "the search finds softmax"
     formulas, images = (sum(one[what] for one in found if one["width"] == 390) for what in ("formulas", "images"))
     print(f"{len(pages)} pages, {formulas} formulas, {images} figures")
     assert formulas and images, "a book without formulas and figures was not looked at"
+
+
+@pytest.mark.browser
+@needs_browser
+@pytest.mark.parametrize("path", ["cpu/attention.py", "gpu/attention.cu"])
+def test_code_that_is_shown_and_copied_is_the_source(path, tmp_path):
+    """Deep lines keep every space, with the script and the style of the book: Python has no other brackets."""
+    import pygments.formatters
+    import pygments.lexers
+
+    source, language = (ROOT / "kernels" / path).read_text(encoding="utf-8"), {".py": "python"}.get(path[-3:], "cuda")
+    assert re.search(r"^ {24}\S", source, re.MULTILINE), "a line as deep as those that went wrong"
+    coloured = pygments.highlight(
+        source, pygments.lexers.get_lexer_by_name(language), pygments.formatters.HtmlFormatter()
+    )
+    style, script = ((ROOT / "docs" / "static" / name).as_uri() for name in ("book.css", "code.js"))
+    page = tmp_path / "code.html"
+    page.write_text(
+        f"""<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="{style}"><script src="{script}"></script>
+        <div class="tiers"><div class="highlight-{language}">{coloured}</div></div><script>
+        addEventListener("load", () => {{
+          getSelection().selectAllChildren(document.querySelector("pre"));
+          const [lines, copied] = [document.querySelectorAll(".line").length, getSelection().toString()];
+          document.body.textContent = JSON.stringify([lines, copied, document.querySelector("pre").textContent]);
+        }});</script>""",
+        encoding="utf-8",
+    )
+    shown, logged = browser.opened_as_file(page, "", tmp_path)
+    lines, copied, written = json.loads(html.unescape(re.search(r"<body>(.*)</body>", shown, re.DOTALL)[1]))
+    assert logged == [] and lines == len(source.splitlines())
+    assert written == source and copied.rstrip("\n") == source.rstrip("\n")
 
 
 @pytest.mark.browser
@@ -188,6 +276,23 @@ def test_the_search_works_from_the_disk(tmp_path):
     assert len(excerpts) == len(found) and "<mark>softmax</mark>" in "".join(excerpts)
     page, _ = browser.opened_as_file(BOOK / "search.html", "?q=xyzzyqwerty", tmp_path)
     assert "<li" not in page[page.index("search-results") : page.index("</main>") if "</main>" in page else None]
+
+
+@pytest.mark.browser
+@needs_browser
+def test_code_on_the_built_pages_of_kernels_is_the_source():
+    """That the browser shows this text is seen by the first test ("altered")."""
+    block = re.compile(r'"caption-text">([^<]+)</span>.*?<pre>(.*?)</pre>', re.DOTALL)
+    files = set()
+    for page in (BOOK / "kernels").glob("*.html"):
+        for file, coloured in block.findall(page.read_text(encoding="utf-8")):
+            if not file.startswith("kernels/"):
+                continue  # the caption of a table
+            files.add(file)
+            source = (ROOT / file).read_text(encoding="utf-8").splitlines()
+            lines = html.unescape(re.sub(r"<[^>]*>", "", coloured)).splitlines()
+            assert [line for line in lines if line not in source] == [], file
+    assert {f"kernels/{tier}/attention.{end}" for tier, end in (("cpu", "py"), ("gpu", "cu"))} <= files
 
 
 @pytest.mark.browser
@@ -211,11 +316,14 @@ def test_the_inspector_sees_each_fault(tmp_path):
         r"""<!doctype html><meta charset="utf-8"><body><h1>bad</h1><p>raw $\frac12$ here</p>
         <span class="math">\(x\)</span><span data-mjx-error="oh"></span><img src="gone.png">
         <img src="http://127.0.0.1:9/far.png" alt="far"><div style="width: 2000px">wide</div>
-        <script>console.error("something broke")</script></body>"""
+        <div class="highlight"><pre>for x in y:\n    print(x)\n</pre></div>
+        <script>console.error("something broke")</script>
+        <script>document.querySelector("pre").textContent = "for x in y:\nprint(x)\n"</script></body>"""
     )
     found, logged = browser.inspect(tmp_path / "site", ["bad.html"], tmp_path)
     assert [one["width"] for one in found] == list(browser.WIDTHS)
     for one in found:
         assert one["unrendered"] == 1 and one["faulty"] == 1 and one["raw"] and one["overflow"] > 0
+        assert one["altered"] == 1
         assert len(one["missing"]) == 2 and len(one["unnamed"]) == 1 and len(one["foreign"]) == 1
     assert any("something broke" in line for line in logged)

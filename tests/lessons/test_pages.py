@@ -48,6 +48,24 @@ def test_every_line_of_a_kernel_stands_on_its_page(name):
         assert text in words, line
 
 
+CODE = re.compile(r"^````\{code-block\} (?:python|cuda)\n:caption: (\S+)\n\n(.*?)\n````$", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "helpers"])
+def test_code_on_a_page_of_kernels_is_the_source_to_the_last_space(name):
+    """Every block, line by line; and every line of a file that is deeper than most stands on its page."""
+    page = kernel_pages.pages(ROOT, {})[f"kernels/{name}.md"]
+    shown: dict[str, list[str]] = {}
+    for file, text in CODE.findall(page):
+        shown.setdefault(file, []).extend(text.split("\n"))
+    assert shown and page.count("{code-block} python") + page.count("{code-block} cuda") == len(CODE.findall(page))
+    for file, lines in shown.items():
+        source = (ROOT / file).read_text(encoding="utf-8").splitlines()
+        assert [line for line in lines if line not in source] == []
+        deep = [line for line in source if line.startswith(" " * 16)]
+        assert sorted(deep) == sorted(line for line in lines if line.startswith(" " * 16)), file
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_no_tier_of_a_kernel_is_empty_beside_its_function(name):
     """A function of the contract is implemented on every tier, so each row has three cells."""
@@ -90,6 +108,18 @@ def test_lessons_and_kernels_lead_to_each_other():
             assert name in NAMES, f"{lesson}: there is no kernel {name}"
             assert f"../lessons/{lesson}.md" in kernel_pages.kernel_page(ROOT, name, titles)
             assert f"../kernels/{name}.md" in kernel_pages.for_lesson(lesson, ROOT)
+
+
+def test_a_piece_of_a_kernel_that_a_lesson_shows_leads_to_its_row():
+    from lessons.excerpts import excerpt
+
+    def place(*about):
+        head, _, text = excerpt(*about).strip("\n").partition("\n")
+        return kernel_pages.place(ROOT, head.removeprefix("--- ").partition(",")[0], text)
+
+    assert place("cpu/softmax.py", "def _softmax(", "@kernel") == "../kernels/softmax.md#softmax"
+    assert place("gpu/softmax.cu", 'extern "C" __global__ void softmax_backward', "}").endswith("#softmax-backward")
+    assert kernel_pages.place(ROOT, "kernels/cpu/softmax.py", "import numpy") == "../kernels/softmax.md"
 
 
 # ----------------------------------------------------------------------------------------------------- reference
@@ -135,6 +165,35 @@ def test_from_pytorch_names_what_there_is():
             )
             assert found or importlib.util.find_spec(name), name
     assert "`x.topk`" in torch_page.page()
+
+
+def test_the_loop_of_the_page_learns(capsys):
+    assert f"\n{torch_page.THERE}```\n" in torch_page.page() and f"\n{torch_page.HERE}```\n" in torch_page.page()
+    assert len(torch_page.THERE.splitlines()) == len(torch_page.HERE.splitlines()), "line beside line"
+    with kernels.use("numpy"):
+        exec(torch_page.HERE.replace("range(50)", "range(1)"), {"__name__": "page"})
+        exec(torch_page.HERE, {"__name__": "page"})
+    first, last = map(float, capsys.readouterr().out.split())
+    # a uniform guess costs log 256 = 5.5, one among the 8 letters of the text log 8 = 2.1
+    assert first > 5 and last < 1
+
+
+@pytest.mark.oracle
+def test_both_loops_of_the_page_compute_the_same(capsys):
+    pytest.importorskip("torch", reason="PyTorch is not installed: make test-oracles installs it")
+    there, here = {"__name__": "there"}, {"__name__": "here"}
+    parts = [
+        (names, loop.partition("optimizer = ")) for names, loop in ((there, torch_page.THERE), (here, torch_page.HERE))
+    ]
+    for names, (begin, _, _) in parts:
+        exec(begin, names)
+    weights = here["model"].state_dict()
+    there["model"].load_state_dict({name: there["torch"].tensor(array) for name, array in weights.items()})
+    for names, (_, mark, rest) in parts:
+        exec(mark + rest.replace("range(50)", "range(3)"), names)
+    one, other = map(float, capsys.readouterr().out.split())
+    # float32: each of the three losses, near 5, is rounded at the seventh digit, and so is what Adam made of it
+    assert abs(one - other) < 1e-5 * abs(one)
 
 
 def test_what_pytorch_calls_alike_and_computes_otherwise_is_as_the_page_says():
@@ -266,6 +325,29 @@ def test_the_paths_of_the_front_page_lead_to_lessons():
         assert {n for evening in evenings for n in evening} <= numbers, title
     assert {n for evening in front_pages.PATHS[-1][2] for n in evening} == numbers, "the longest path is the whole book"
     assert {lesson for *_, lesson in front_pages.PICTURES} <= {script.stem for script in SCRIPTS}
+
+
+def test_the_groups_of_the_sidebar_are_those_of_the_readme():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\*\*([\w ]+)\*\*\n\n(\d+)\. \[", text, re.MULTILINE)
+    assert [(title, int(first)) for title, first in listed] == list(front_pages.GROUPS)
+    trees = re.findall(r":caption: (.+)\n\n((?:lessons/\w+\n)+)", front_pages.contents(SCRIPTS))
+    assert [title for title, _ in trees] == [title for title, _ in front_pages.GROUPS]
+    assert [line for _, lines in trees for line in lines.split()] == [f"lessons/{script.stem}" for script in SCRIPTS]
+
+
+def test_numbers_in_a_row_are_said_shortly():
+    assert front_pages.spans([1, 2, 3, 4, 6, 8, 9, 13]) == "1 to 4, 6, 8, 9 and 13"
+    assert front_pages.spans([2]) == "2"
+
+
+def test_an_exercise_of_ones_own_is_a_page_and_teachers_find_it():
+    teaching = pages.without_sources((ROOT / "docs" / "teaching.md").read_text(encoding="utf-8"))
+    assert teaching.count("](own_exercise.md)") == 2 and "CONTRIBUTING" not in teaching
+    page = pages.own_exercise((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert page.startswith("# An exercise of your own\n") and "\n## " not in page
+    assert "row_means.toml" in page and "--more FOLDER" in page
+    assert "\nown_exercise\n" in front_pages.contents(SCRIPTS)
 
 
 def test_the_course_has_a_class_for_each_lesson_and_exercises_that_exist():
