@@ -38,7 +38,7 @@ from lessons.exercises.exercise import Exercise
 from lessons.exercises.judge import Judge
 from lessons.exercises.progress import Progress
 from lessons.exercises.sandbox import Sandbox
-from lessons.exercises.verdict import Verdict
+from lessons.exercises.verdict import NOT_ALLOWED, Verdict
 from minitransformer.app.cli.namespace import options_of
 from minitransformer.app.tables import table
 from minitransformer.errors import FileError, UserError, one_line, system_error
@@ -171,7 +171,8 @@ def report(exercise: Exercise, verdict: Verdict, hints: int = 0) -> str:
     if verdict.passed:
         lines = [f"{exercise.name}: right, on all {verdict.of} inputs."]
     else:
-        lines = [f"{exercise.name}: not yet right: {verdict.kind} ({verdict.right} of {verdict.of} inputs pass)", ""]
+        first = "" if verdict.kind.startswith(NOT_ALLOWED) else "not yet right: "
+        lines = [f"{exercise.name}: {first}{verdict.kind} ({verdict.right} of {verdict.of} inputs pass)", ""]
         for line in verdict.text.splitlines():  # arrays and code stay as they are, sentences are wrapped
             sentence = len(line) > width - 2 and not line.startswith((" ", "expected", "got", "line "))
             lines += (
