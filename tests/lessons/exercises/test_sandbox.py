@@ -64,7 +64,10 @@ def test_the_right_answer_passes_also_when_it_prints_and_writes(verdict):
         ("not allowed: calls the system", "import os; os.kill(os.getppid(), 9); " + RIGHT),
         ("not allowed: reads files of the system", "open(f'/proc/{__import__(\"os\").getppid()}/mem', 'rb'); " + RIGHT),
         ("not allowed: imports kernels", "import kernels; " + RIGHT),
-        ("not allowed: imports autograd", "import importlib; importlib.import_module('autograd.functional'); " + RIGHT),
+        (
+            "not allowed: reads files of the project",
+            "import importlib; importlib.import_module('autograd.functional'); " + RIGHT,
+        ),
         ("not allowed: imports torch", "import torch; " + RIGHT),
         ("not allowed: imports lessons", "from lessons.exercises.derivatives import matmul_gradient as ours; " + RIGHT),
         ("not allowed: imports lessons", "from lessons.exercises import catalogue; " + RIGHT),
