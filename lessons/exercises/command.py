@@ -7,18 +7,22 @@
   exercise hint NAME       the next of three hints
   exercise solution NAME   a commented solution, after one try (or with --anyway)
   exercise next            proposes one
-  exercise grade FOLDER    for teachers: judges a folder with a subfolder for each student
+  exercise grade FOLDER    for teachers: judges a folder with a subfolder for each student, with answers like
+                           STUDENT/NAME.py or STUDENT/exercises/NAME.py (attention_by_hand.py will do);
+                           lists every student, and every file that was not judged, with the reason;
+                           --due NAME,NAME,...: only these count, also where nothing was handed in
   exercise wrong NAME 3    for teachers: a wrong answer to show, by number; without one, how many there are;
                            with --tell also the mistake
 
 Your answers are never overwritten. CUDA exercises run in the emulator: they need g++, and no GPU. The judge runs an
 answer in a process of its own with limits on time and memory; that keeps out accidents, not attackers, so grade
-strangers' answers in a container. Exit code 1 if an answer is not yet right.
+strangers' answers in a container. Exit codes: 0, also of `grade` whatever the marks; 1 if the answer that `check`
+judges is not yet right; 2 if there is nothing to judge, or a name or a file is not right.
 
 examples:
   minitransformer exercise start product
   minitransformer exercise check product
-  minitransformer exercise grade submissions --csv marks.csv
+  minitransformer exercise grade submissions --csv marks.csv --due causal-mask,padding-mask
   minitransformer exercise --more my_exercises         with those of a folder of your own, two files each
 """
 
@@ -57,6 +61,7 @@ class Options:
     anyway: bool = False
     tell: bool = False
     csv: str | None = None
+    due: str | None = None
     jobs: int | None = None
     track: str | None = None
     backend: str | None = None
@@ -71,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--anyway", action="store_true", help="show the solution without a try")
     parser.add_argument("--tell", action="store_true", help="wrong: name the mistake too")
     parser.add_argument("--csv", metavar="FILE", help="grade: write every verdict to this file")
+    parser.add_argument("--due", metavar="NAMES", help="grade: the exercises that count, as in greedy,beam-search")
     parser.add_argument("--jobs", type=int, metavar="N", help="grade: judges at the same time (default: all cores)")
     help = "exercises of your own: a folder with NAME.py and NAME.toml for each; also $MINITRANSFORMER_EXERCISES"
     parser.add_argument("--more", action="append", metavar="DIR", help=help)
@@ -229,8 +235,20 @@ def grade(options: Options, among: list[Exercise]) -> int:
         raise UserError("which folder? minitransformer exercise grade FOLDER, with a subfolder for each student")
     if options.jobs is not None and options.jobs < 1:
         raise UserError(f"--jobs {options.jobs}: at least 1 is needed")
-    print(grading.grade(Path(options.name), among, Path(options.csv) if options.csv else None, options.jobs))
+    due = _due(options.due, among) if options.due is not None else ()
+    target = Path(options.csv) if options.csv else None
+    print(grading.grade(Path(options.name), among, target, options.jobs, due))
     return 0
+
+
+def _due(text: str, among: list[Exercise]) -> list[Exercise]:
+    names = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise UserError(f"--due {text!r}: name the exercises that count, with commas between them")
+    try:
+        return list({one.name: one for one in (catalogue.named(name, among) for name in names)}.values())
+    except UserError as error:
+        raise UserError(f"--due: {error}") from None
 
 
 def wrong(options: Options, among: list[Exercise]) -> int:

@@ -12,7 +12,8 @@ from snippets import snippets
 
 import kernels
 from lessons.exercises import catalogue, power
-from lessons.exercises.grading import Submission, judged
+from lessons.exercises.grading import judged
+from lessons.exercises.handed_in import Submission
 from minitransformer.app.cli.main import main
 
 ROOT = Path(__file__).parents[3]
@@ -150,7 +151,7 @@ def test_a_class_is_graded(capsys, desk):
     (desk / "class" / "bert" / "matmul-gradient.py").write_bytes(b"\xff\xfe")
     (desk / "class" / "anna" / "notes.txt").write_text("not an answer")
     said = exercise(capsys, "grade", "class", "--csv", "marks.csv")
-    assert "anna" in said and "1/1" in said and "product (wrong numbers)" in said
+    assert "anna" in said and "1 of 1" in said and "product (wrong numbers)" in said
     rows = list(csv.DictReader((desk / "marks.csv").read_text().splitlines()))
     assert [(row["student"], row["exercise"], row["passed"]) for row in rows] == [
         ("anna", "product", "yes"), ("bert", "product", "no"), ("bert", "matmul-gradient", "no"),
@@ -178,7 +179,7 @@ def test_without_a_compiler_the_rest_of_a_class_is_graded(capsys, desk, monkeypa
     for name, file in (("product", "product.py"), ("vector-add", "vector-add.cu")):
         (desk / "class" / "anna" / file).write_text(solution_of(name))
     said = exercise(capsys, "grade", "class", "--csv", "marks.csv")
-    assert "1/2" in said and "vector-add (not judged)" in said
+    assert "1 of 2" in said and "vector-add (not judged)" in said
     assert "install g++" in (desk / "marks.csv").read_text()
 
 
