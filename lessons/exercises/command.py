@@ -11,8 +11,8 @@
                            STUDENT/NAME.py or STUDENT/exercises/NAME.py (attention_by_hand.py will do);
                            lists every student, and every file that was not judged, with the reason;
                            --due NAME,NAME,...: only these count, also where nothing was handed in
-  exercise wrong NAME 3    for teachers: a wrong answer to show, by number; without one, how many there are;
-                           with --tell also the mistake
+  exercise wrong NAME 3    for teachers: a wrong answer to show, by number, without comments; without a number:
+                           how many there are, and which only test the judge; with --tell also the mistake
 
 Your answers are never overwritten. CUDA exercises run in the emulator: they need g++, and no GPU. The judge runs an
 answer in a process of its own with limits on time and memory; that keeps out accidents, not attackers, so grade
@@ -37,7 +37,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import kernels
-from lessons.exercises import catalogue, grading
+from lessons.exercises import catalogue, grading, projector
 from lessons.exercises.exercise import Exercise
 from lessons.exercises.judge import Judge
 from lessons.exercises.progress import Progress
@@ -257,17 +257,40 @@ def wrong(options: Options, among: list[Exercise]) -> int:
     answers = list(exercise.wrong.items())
     if options.number is None:
         print(f"{exercise.name} has the wrong answers 1 to {len(answers)}")
+        tests = [number for number, (_, answer) in enumerate(answers, start=1) if not answer.projector]
         if options.tell:
-            print(table(("number", "mistake"), enumerate((mistake for mistake, _ in answers), start=1), right=(0,)))
-        print(f"to see one: minitransformer exercise wrong {exercise.name} 1")
+            rows = [
+                (number, mistake, "" if answer.projector else "only tests the judge")
+                for number, (mistake, answer) in enumerate(answers, start=1)
+            ]
+            print(table(("number", "mistake", "remark"), rows, right=(0,)))
+        elif tests:
+            print(f"not for a projector, since they only test the judge: {', '.join(map(str, tests))}")
+        first = next((number for number in range(1, len(answers) + 1) if number not in tests), 1)
+        print(f"to see one: minitransformer exercise wrong {exercise.name} {first}")
         return 0
     if not 1 <= options.number <= len(answers):
         raise UserError(f"{exercise.name} has the wrong answers 1 to {len(answers)}, not {options.number}")
     mistake, answer = answers[options.number - 1]
-    print(answer.source(exercise.solution).rstrip())
+    program = projector.shown(exercise, answer)
+    print(program.rstrip())
     if options.tell:
-        print(f"\n{mistake}" + (f": {answer.tell}" if answer.tell else ""))
+        print(f"\n{mistake}: {answer.tell or _told(exercise, program)}")
     return 0
+
+
+def _told(exercise: Exercise, program: str) -> str:
+    """What the judge says of a wrong answer for which nobody wrote a sentence."""
+    if exercise.kind == "cuda" and (missing := kernels.reasons()["emulated"]) is not None:
+        return f"the judge would say more, but cannot run it here: {missing}"
+    with Sandbox() as sandbox:
+        verdict = Judge(sandbox).judge(exercise, program)
+    if verdict.passed:
+        return "the judge takes it for right"
+    passing = f"{verdict.right} of {verdict.of} inputs pass"
+    if verdict.mistake:
+        return f"{verdict.mistake} ({verdict.kind}; {passing})"
+    return f"the judge finds this ({verdict.kind}; {passing}):\n{textwrap.indent(verdict.text, '  ')}"
 
 
 ACTIONS = {
