@@ -2,6 +2,7 @@
 
 import csv
 import os
+from pathlib import Path
 
 import pytest
 from command_support import refused
@@ -173,3 +174,20 @@ def test_what_cannot_be_read_costs_the_others_nothing(capsys, desk, hand_in, mon
         "not judged: bela/: it cannot be read: Permission denied",
         "not judged: cora/product.py: it is not text in UTF-8",
     ]
+
+
+def test_the_page_for_teachers_shows_what_is_printed(capsys, desk, hand_in):
+    causal = catalogue.named("causal-mask", catalogue.ours())
+    hand_in("ada/causal-mask.py", "causal-mask")
+    hand_in("bela/causal-mask.py", text=causal.wrong["off by one: sees the next word"].source(causal.solution))
+    hand_in("bela/exercises/causal-mask.py", "causal-mask")
+    hand_in("bela/padding_mask.py", "padding-mask")
+    hand_in("cem/causal-mask.py", text="import torch\n")
+    hand_in("cem/padding-mask.py", text="def padding_mask(:\n")
+    hand_in("dora/casual-mask.py", "causal-mask")
+    hand_in("emil.py", text="?")
+    capsys.readouterr()
+    assert main(["exercise", "grade", "class", "--csv", "marks.csv", "--due", "causal-mask,padding-mask"]) == 0
+    page = (Path(__file__).parents[3] / "docs" / "teaching.md").read_text(encoding="utf-8")
+    assert f"```text\n{capsys.readouterr().out}```\n" in page
+    assert f"```text\n{chr(10).join((desk / 'marks.csv').read_text().splitlines()[:4])}\n```\n" in page
