@@ -12,7 +12,7 @@ from command_support import refused, says
 from snippets import snippets
 
 import kernels
-from lessons.exercises import catalogue, power
+from lessons.exercises import catalogue, power, verdict
 from lessons.exercises.grading import judged
 from lessons.exercises.handed_in import Submission
 from minitransformer.app.cli.main import main
@@ -123,6 +123,21 @@ def test_wrong_answers_that_only_test_the_judge_are_marked(capsys, desk):
         for name, answer in one.wrong.items():
             test = name in ("only the example", "the example", "not mended") or answer.says in tests
             assert answer.projector != test, (one.name, name)
+
+
+def test_a_student_reads_what_is_not_allowed_and_what_is_not_right(capsys, desk):
+    (desk / "exercises").mkdir()
+    file, solution = desk / "exercises" / "product.py", solution_of("product")
+    file.write_text("import torch\n" + solution)
+    assert exercise(capsys, "check", "product", code=1).startswith("product: not allowed: imports torch (0 of ")
+    file.write_text(solution.replace("dy * a", "-dy * a"))
+    assert exercise(capsys, "check", "product", code=1).startswith("product: not yet right: wrong numbers (0 of ")
+    file.write_text(solution.replace("dy * a", "dy[99] * a"))
+    assert exercise(capsys, "check", "product", code=1).startswith("product: not yet right: error: IndexError (0 of ")
+    row = catalogue.named("softmax-row", catalogue.ours())
+    kind = verdict.refused(row, row.wrong["the engine's own"].source(row.solution)).kind
+    assert kind == "not allowed: calls block_max"
+    assert verdict.refused(row, "#include <cub/cub.cuh>\n").kind == "not allowed: includes <cub/cub.cuh>"
 
 
 def test_a_name_alone_starts_or_checks(capsys, desk):
