@@ -102,6 +102,7 @@ def test_a_wrong_answer_for_the_projector(capsys, desk):
 def test_what_nobody_wrote_down_about_a_wrong_answer_the_judge_tells(capsys, desk, monkeypatch):
     said = exercise(capsys, "wrong", "attention-by-hand", "4", "--tell")
     assert "\noverflow: Everything is NaN: exp overflows (subtract the largest first)" in said
+    assert "nothing overflows" in solution_of("attention-by-hand") and "nothing overflows" not in said, "a comment"
     program, _, told = exercise(capsys, "wrong", "attention-by-hand", "9", "--tell").partition("\nqueries and keys")
     assert "swapped: the judge finds this (error: ValueError; 0 of 7 inputs pass):\n" in told and "mismatch" in told
     number, line = re.search(r"line (\d+): (.*)", told).groups()
