@@ -79,7 +79,7 @@ def exercises(more: Sequence[Path] = ()) -> list[Exercise]:
 
 def named(name: str, among: Sequence[Exercise]) -> Exercise:
     for one in among:
-        if name in (one.name, one.file):
+        if name.replace("_", "-") in (one.name, one.file):
             return one
     near = difflib.get_close_matches(name, [one.name for one in among], n=3, cutoff=0.4)
     advice = f"did you mean {' or '.join(near)}?" if near else "`minitransformer exercise` lists them"

@@ -7,18 +7,22 @@
   exercise hint NAME       the next of three hints
   exercise solution NAME   a commented solution, after one try (or with --anyway)
   exercise next            proposes one
-  exercise grade FOLDER    for teachers: judges a folder with a subfolder for each student
-  exercise wrong NAME 3    for teachers: a wrong answer to show, by number; without one, how many there are;
-                           with --tell also the mistake
+  exercise grade FOLDER    for teachers: judges a folder with a subfolder for each student, with answers like
+                           STUDENT/NAME.py or STUDENT/exercises/NAME.py (attention_by_hand.py will do);
+                           lists every student, and every file that was not judged, with the reason;
+                           --due NAME,NAME,...: only these count, also where nothing was handed in
+  exercise wrong NAME 3    for teachers: a wrong answer to show, by number, without comments; without a number:
+                           how many there are, and which only test the judge; with --tell also the mistake
 
 Your answers are never overwritten. CUDA exercises run in the emulator: they need g++, and no GPU. The judge runs an
 answer in a process of its own with limits on time and memory; that keeps out accidents, not attackers, so grade
-strangers' answers in a container. Exit code 1 if an answer is not yet right.
+strangers' answers in a container. Exit codes: 0, also of `grade` whatever the marks; 1 if the answer that `check`
+judges is not yet right; 2 if there is nothing to judge, or a name or a file is not right.
 
 examples:
   minitransformer exercise start product
   minitransformer exercise check product
-  minitransformer exercise grade submissions --csv marks.csv
+  minitransformer exercise grade submissions --csv marks.csv --due causal-mask,padding-mask
   minitransformer exercise --more my_exercises         with those of a folder of your own, two files each
 """
 
@@ -33,12 +37,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import kernels
-from lessons.exercises import catalogue, grading
+from lessons.exercises import catalogue, grading, projector
 from lessons.exercises.exercise import Exercise
 from lessons.exercises.judge import Judge
 from lessons.exercises.progress import Progress
 from lessons.exercises.sandbox import Sandbox
-from lessons.exercises.verdict import Verdict
+from lessons.exercises.verdict import NOT_ALLOWED, Verdict
 from minitransformer.app.cli.namespace import options_of
 from minitransformer.app.tables import table
 from minitransformer.errors import FileError, UserError, one_line, system_error
@@ -57,6 +61,7 @@ class Options:
     anyway: bool = False
     tell: bool = False
     csv: str | None = None
+    due: str | None = None
     jobs: int | None = None
     track: str | None = None
     backend: str | None = None
@@ -71,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--anyway", action="store_true", help="show the solution without a try")
     parser.add_argument("--tell", action="store_true", help="wrong: name the mistake too")
     parser.add_argument("--csv", metavar="FILE", help="grade: write every verdict to this file")
+    parser.add_argument("--due", metavar="NAMES", help="grade: the exercises that count, as in greedy,beam-search")
     parser.add_argument("--jobs", type=int, metavar="N", help="grade: judges at the same time (default: all cores)")
     help = "exercises of your own: a folder with NAME.py and NAME.toml for each; also $MINITRANSFORMER_EXERCISES"
     parser.add_argument("--more", action="append", metavar="DIR", help=help)
@@ -171,7 +177,8 @@ def report(exercise: Exercise, verdict: Verdict, hints: int = 0) -> str:
     if verdict.passed:
         lines = [f"{exercise.name}: right, on all {verdict.of} inputs."]
     else:
-        lines = [f"{exercise.name}: not yet right: {verdict.kind} ({verdict.right} of {verdict.of} inputs pass)", ""]
+        first = "" if verdict.kind.startswith(NOT_ALLOWED) else "not yet right: "
+        lines = [f"{exercise.name}: {first}{verdict.kind} ({verdict.right} of {verdict.of} inputs pass)", ""]
         for line in verdict.text.splitlines():  # arrays and code stay as they are, sentences are wrapped
             sentence = len(line) > width - 2 and not line.startswith((" ", "expected", "got", "line "))
             lines += (
@@ -228,8 +235,20 @@ def grade(options: Options, among: list[Exercise]) -> int:
         raise UserError("which folder? minitransformer exercise grade FOLDER, with a subfolder for each student")
     if options.jobs is not None and options.jobs < 1:
         raise UserError(f"--jobs {options.jobs}: at least 1 is needed")
-    print(grading.grade(Path(options.name), among, Path(options.csv) if options.csv else None, options.jobs))
+    due = _due(options.due, among) if options.due is not None else ()
+    target = Path(options.csv) if options.csv else None
+    print(grading.grade(Path(options.name), among, target, options.jobs, due))
     return 0
+
+
+def _due(text: str, among: list[Exercise]) -> list[Exercise]:
+    names = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise UserError(f"--due {text!r}: name the exercises that count, with commas between them")
+    try:
+        return list({one.name: one for one in (catalogue.named(name, among) for name in names)}.values())
+    except UserError as error:
+        raise UserError(f"--due: {error}") from None
 
 
 def wrong(options: Options, among: list[Exercise]) -> int:
@@ -238,17 +257,40 @@ def wrong(options: Options, among: list[Exercise]) -> int:
     answers = list(exercise.wrong.items())
     if options.number is None:
         print(f"{exercise.name} has the wrong answers 1 to {len(answers)}")
+        tests = [number for number, (_, answer) in enumerate(answers, start=1) if not answer.projector]
         if options.tell:
-            print(table(("number", "mistake"), enumerate((mistake for mistake, _ in answers), start=1), right=(0,)))
-        print(f"to see one: minitransformer exercise wrong {exercise.name} 1")
+            rows = [
+                (number, mistake, "" if answer.projector else "only tests the judge")
+                for number, (mistake, answer) in enumerate(answers, start=1)
+            ]
+            print(table(("number", "mistake", "remark"), rows, right=(0,)))
+        elif tests:
+            print(f"not for a projector, since they only test the judge: {', '.join(map(str, tests))}")
+        first = next((number for number in range(1, len(answers) + 1) if number not in tests), 1)
+        print(f"to see one: minitransformer exercise wrong {exercise.name} {first}")
         return 0
     if not 1 <= options.number <= len(answers):
         raise UserError(f"{exercise.name} has the wrong answers 1 to {len(answers)}, not {options.number}")
     mistake, answer = answers[options.number - 1]
-    print(answer.source(exercise.solution).rstrip())
+    program = projector.shown(exercise, answer)
+    print(program.rstrip())
     if options.tell:
-        print(f"\n{mistake}" + (f": {answer.tell}" if answer.tell else ""))
+        print(f"\n{mistake}: {answer.tell or _told(exercise, program)}")
     return 0
+
+
+def _told(exercise: Exercise, program: str) -> str:
+    """What the judge says of a wrong answer for which nobody wrote a sentence."""
+    if exercise.kind == "cuda" and (missing := kernels.reasons()["emulated"]) is not None:
+        return f"the judge would say more, but cannot run it here: {missing}"
+    with Sandbox() as sandbox:
+        verdict = Judge(sandbox).judge(exercise, program)
+    if verdict.passed:
+        return "the judge takes it for right"
+    passing = f"{verdict.right} of {verdict.of} inputs pass"
+    if verdict.mistake:
+        return f"{verdict.mistake} ({verdict.kind}; {passing})"
+    return f"the judge finds this ({verdict.kind}; {passing}):\n{textwrap.indent(verdict.text, '  ')}"
 
 
 ACTIONS = {

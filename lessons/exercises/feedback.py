@@ -10,7 +10,8 @@ little more; then the wrong answers that the judge must reject, each under the n
 
 Where several pieces change, edits = [["old", "new"], ["old", "new"]] stands for `old` and `new`; answer = '''...''' is
 a wrong answer written out. Where the judge finds the mistake by itself, `says` takes the place of `tell`: a word that
-its explanation must contain."""
+its explanation must contain. With projector = false it only tests the judge, and a class would find nothing in it: the
+numbers of the example, a call of the engine."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from typing import Any
 
 from minitransformer.errors import FileError
 
-KEYS = ("old", "new", "edits", "answer", "tell", "says")
+KEYS = ("old", "new", "edits", "answer", "tell", "says", "projector")
 RECIPE = "see lessons/exercises/feedback.py"
 
 
@@ -34,6 +35,7 @@ class Wrong:
     text: str = ""
     tell: str = ""
     says: str = ""
+    projector: bool = True  # worth showing to a class
 
     def source(self, solution: str) -> str:
         if self.text:
@@ -86,4 +88,7 @@ def _wrong(table: Any) -> Wrong:
         raise ValueError("a text is empty")
     if any(old == new for old, new in pairs):
         raise ValueError("`new` is the same as `old`")
-    return Wrong(edits=tuple((old, new) for old, new in pairs), text=answer, tell=tell, says=says)
+    projector = table.get("projector", True)
+    if not isinstance(projector, bool):
+        raise ValueError("`projector` is true or false")
+    return Wrong(tuple((old, new) for old, new in pairs), answer, tell, says, projector)

@@ -122,7 +122,7 @@ class Judge:
                 text = f"{shown_input(exercise, case)}\nThe numbers are right, but the function writes to its inputs."
                 return Verdict(False, "changed inputs", text, "Work on a copy: the caller still needs what it gave.")
             if exercise.demands and answer.counters and (said := exercise.demands(case, answer.counters)):
-                return Verdict(False, "traffic", f"{shown_input(exercise, case)}\n{said}")
+                return Verdict(False, "demand not met", f"{shown_input(exercise, case)}\n{said}")
             return None
         if case.secret:
             text = f"{case.call} = {excerpt(answer.result)}\nThat is not it. All inputs are right now: what changed?"

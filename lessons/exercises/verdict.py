@@ -82,7 +82,16 @@ def by_differences(exercise: Exercise, case: Case, found: Difference) -> list[st
     return [f"by differences of the forward function, without any rule: {(values[0] - values[1]) / (2 * STEP):.6g}"]
 
 
+NOT_ALLOWED = "not allowed: "  # what follows is neither a mistake nor a crash: the answer was stopped, or never run
 _NOT_THE_TASK = "The task is to write the function, not to call one that has it."
+# how the fence of worker.py ends its sentence → what the answer does
+_FENCE = {
+    "no other programs here": "calls the system",
+    "no network here": "uses the network",
+    "cannot be read here": "reads files of the system",
+    "only the folder of this run can": "writes files elsewhere",
+    "only in the folder of this run": "changes files elsewhere",
+}
 
 
 def refused(exercise: Exercise, source: str) -> Verdict | None:
@@ -92,13 +101,12 @@ def refused(exercise: Exercise, source: str) -> Verdict | None:
     for number, line in enumerate(bare.splitlines(), start=1):
         for name in exercise.forbidden:
             if re.search(rf"(?<![\w]){re.escape(name)}\s*\(", line) and not re.search(r"__device__|\bdef ", line):
-                return Verdict(
-                    False, "engine", f"line {number}: {line.strip()}\n{name} is the task itself.", _NOT_THE_TASK
-                )
+                text = f"line {number}: {line.strip()}\n{name} is the task itself."
+                return Verdict(False, f"{NOT_ALLOWED}calls {name}", text, _NOT_THE_TASK)
         include = re.match(r"\s*#\s*include\s*(\S+)", line) if cuda else None
         if include and include[1] != '"common.cuh"':
             text = f"line {number}: {line.strip()}\nonly common.cuh is at hand in this exercise."
-            return Verdict(False, "engine", text, _NOT_THE_TASK)
+            return Verdict(False, f"{NOT_ALLOWED}includes {include[1]}", text, _NOT_THE_TASK)
     return None
 
 
@@ -109,18 +117,21 @@ def raised(exercise: Exercise, case: Case, answer: Answer, source: str) -> Verdi
         return Verdict(False, "not begun", "The body is still to be written.")
     if answer.error == "no value":
         return Verdict(False, "wrong result", f"{start}got       {answer.text}\nNumbers, arrays or text are expected.")
-    if "is not at hand in this exercise" in answer.text:
+    what, found, _ = answer.text.partition(" is not at hand in this exercise")
+    if found:
         text = f"{where}{answer.text}: NumPy and Python's own library are."
         more = {"numba": "Numba", "engine": "autograd"}.get(exercise.kind)
         if more:
             text = text.replace("NumPy", f"NumPy, {more}")
-        return Verdict(False, "engine", text, _NOT_THE_TASK)
-    if answer.error == "PermissionError":
-        return Verdict(False, "fence", f"{where}{answer.text}", "A function computes from its inputs alone.")
+        package = what.partition(".")[0]
+        does = "reads files of the project" if answer.error == "PermissionError" else f"imports {package}"
+        return Verdict(False, NOT_ALLOWED + does, text, _NOT_THE_TASK)
+    does = next((does for end, does in _FENCE.items() if answer.text.endswith(end)), "")
+    if answer.error == "PermissionError" and does:
+        return Verdict(False, NOT_ALLOWED + does, where + answer.text, "A function computes from its inputs alone.")
     if answer.error == "MemoryError":
-        return Verdict(
-            False, "memory", f"{start}{where}The answer needs more memory than it may have ({MEGABYTES} MB)."
-        )
+        text = f"{start}{where}The answer needs more memory than it may have ({MEGABYTES} MB)."
+        return Verdict(False, "too much memory", text)
     if exercise.kind == "cuda":
         text = answer.text + quoted(exercise, answer, source)
         mistake = _CUDA.get(answer.error, "")
@@ -128,13 +139,15 @@ def raised(exercise: Exercise, case: Case, answer: Answer, source: str) -> Verdi
             return Verdict(False, "does not compile", re.sub(r"^.*?cannot compile .*?: (?=\S+\.cu)", "", text))
         if answer.error == "race" and "another block" in text:
             mistake = "Blocks run in any order, and no barrier holds them all: each must own what it writes."
-        return Verdict(False, answer.error, f"{start}{text}", mistake)
+        return Verdict(False, answer.error if mistake else f"error: {answer.error}", f"{start}{text}", mistake)
     if answer.error == "SystemExit":
-        return Verdict(False, "exit", f"{start}{where}The answer ends the program instead of returning a result.")
+        return Verdict(
+            False, "leaves the program", f"{start}{where}The answer ends the program instead of returning a result."
+        )
     said = f"{answer.error}: {answer.text}" if answer.text else answer.error
     return Verdict(
         False,
-        "error",
+        f"error: {answer.error}",
         f"{start}{where}{said}",
         (_PYTHON | (_NUMBA if exercise.kind == "numba" else {})).get(answer.error, ""),
     )
@@ -166,9 +179,9 @@ def ended(outcome: Outcome, case: Case) -> Verdict:
     text = f"input     {case.label}\n"
     if outcome.end == "time":
         return Verdict(
-            False, "time", f"{text}{outcome.reason}.", "Is there a loop that never ends, or one of too many rounds?"
+            False, "too slow", f"{text}{outcome.reason}.", "Is there a loop that never ends, or one of too many rounds?"
         )
     if outcome.end == "exit":
         reason = f"The program ended by itself ({outcome.reason}) before it returned a result."
-        return Verdict(False, "exit", text + reason, "Return the result; do not leave the program.")
+        return Verdict(False, "leaves the program", text + reason, "Return the result; do not leave the program.")
     return Verdict(False, "crash", f"{text}{outcome.reason}.")

@@ -1,5 +1,6 @@
 """minitransformer exercise, as students and teachers use it."""
 
+import ast
 import csv
 import json
 import re
@@ -11,8 +12,9 @@ from command_support import refused, says
 from snippets import snippets
 
 import kernels
-from lessons.exercises import catalogue, power
-from lessons.exercises.grading import Submission, judged
+from lessons.exercises import catalogue, power, verdict
+from lessons.exercises.grading import judged
+from lessons.exercises.handed_in import Submission
 from minitransformer.app.cli.main import main
 
 ROOT = Path(__file__).parents[3]
@@ -88,12 +90,55 @@ def test_a_wrong_answer_for_the_projector(capsys, desk):
     assert f"1 to {len(shown)}\n" in exercise(capsys, "wrong", "causal-mask")
     named = exercise(capsys, "wrong", "causal-mask", "--tell")
     for number, (program, (mistake, answer)) in enumerate(zip(shown, one.wrong.items(), strict=True), start=1):
-        assert program.rstrip() == answer.source(one.solution).rstrip(), "the program alone"
+        assert ast.dump(ast.parse(program)) == ast.dump(ast.parse(answer.source(one.solution))), "the program alone"
         told = exercise(capsys, "wrong", "causal-mask", str(number), "--tell")
-        assert told.startswith(program) and mistake in told and answer.tell in told and mistake in named
+        assert told.startswith(program) and f"\n{mistake}: " in told and answer.tell in told and mistake in named
+        assert len(told.partition(f"\n{mistake}: ")[2]) > 20, "a sentence, also where the file has none"
     for number in ("0", str(len(shown) + 1)):
         assert f"1 to {len(shown)}, not {number}" in refused(capsys, "exercise", "wrong", "causal-mask", number)
     assert "only `exercise wrong NAME NUMBER`" in refused(capsys, "exercise", "start", "causal-mask", "3")
+
+
+def test_what_nobody_wrote_down_about_a_wrong_answer_the_judge_tells(capsys, desk, monkeypatch):
+    said = exercise(capsys, "wrong", "attention-by-hand", "4", "--tell")
+    assert "\noverflow: Everything is NaN: exp overflows (subtract the largest first)" in said
+    assert "nothing overflows" in solution_of("attention-by-hand") and "nothing overflows" not in said, "a comment"
+    program, _, told = exercise(capsys, "wrong", "attention-by-hand", "9", "--tell").partition("\nqueries and keys")
+    assert "swapped: the judge finds this (error: ValueError; 0 of 7 inputs pass):\n" in told and "mismatch" in told
+    number, line = re.search(r"line (\d+): (.*)", told).groups()
+    assert program.splitlines()[int(number) - 1].strip() == line, "lines are counted in what is shown"
+    monkeypatch.setattr(kernels, "reasons", lambda: {"emulated": "there is no compiler 'g++'; install g++"})
+    assert "\none too far: the judge" in (said := exercise(capsys, "wrong", "vector-add", "2", "--tell"))
+    assert "install g++" in said
+
+
+def test_wrong_answers_that_only_test_the_judge_are_marked(capsys, desk):
+    assert "only test the judge: 13, 14\n" in exercise(capsys, "wrong", "attention-by-hand")
+    named = exercise(capsys, "wrong", "attention-by-hand", "--tell").splitlines()
+    marked = [line.split()[0] for line in named if line.endswith("only tests the judge")]
+    assert marked == ["13", "14"]
+    assert "exercise wrong bug-mask 4\n" in exercise(capsys, "wrong", "bug-mask"), "the first that is worth it"
+    tests = ("not to call", "That is not it")  # a call of the engine; the name of another line than the faulty one
+    for one in catalogue.ours():
+        assert sum(answer.projector for answer in one.wrong.values()) >= 6, f"{one.name} has too few to show"
+        for name, answer in one.wrong.items():
+            test = name in ("only the example", "the example", "not mended") or answer.says in tests
+            assert answer.projector != test, (one.name, name)
+
+
+def test_a_student_reads_what_is_not_allowed_and_what_is_not_right(capsys, desk):
+    (desk / "exercises").mkdir()
+    file, solution = desk / "exercises" / "product.py", solution_of("product")
+    file.write_text("import torch\n" + solution)
+    assert exercise(capsys, "check", "product", code=1).startswith("product: not allowed: imports torch (0 of ")
+    file.write_text(solution.replace("dy * a", "-dy * a"))
+    assert exercise(capsys, "check", "product", code=1).startswith("product: not yet right: wrong numbers (0 of ")
+    file.write_text(solution.replace("dy * a", "dy[99] * a"))
+    assert exercise(capsys, "check", "product", code=1).startswith("product: not yet right: error: IndexError (0 of ")
+    row = catalogue.named("softmax-row", catalogue.ours())
+    kind = verdict.refused(row, row.wrong["the engine's own"].source(row.solution)).kind
+    assert kind == "not allowed: calls block_max"
+    assert verdict.refused(row, "#include <cub/cub.cuh>\n").kind == "not allowed: includes <cub/cub.cuh>"
 
 
 def test_a_name_alone_starts_or_checks(capsys, desk):
@@ -150,12 +195,13 @@ def test_a_class_is_graded(capsys, desk):
     (desk / "class" / "bert" / "matmul-gradient.py").write_bytes(b"\xff\xfe")
     (desk / "class" / "anna" / "notes.txt").write_text("not an answer")
     said = exercise(capsys, "grade", "class", "--csv", "marks.csv")
-    assert "anna" in said and "1/1" in said and "product (wrong numbers)" in said
+    assert "anna" in said and "1 of 1" in said and "product (wrong numbers)" in said
     rows = list(csv.DictReader((desk / "marks.csv").read_text().splitlines()))
     assert [(row["student"], row["exercise"], row["passed"]) for row in rows] == [
-        ("anna", "product", "yes"), ("bert", "product", "no"), ("bert", "matmul-gradient", "no"),
+        ("anna", "product", "yes"), ("anna", "", ""), ("bert", "product", "no"), ("bert", "matmul-gradient", "no"),
     ]  # fmt: skip
-    assert "sign" in rows[1]["likely mistake"] and rows[2]["what"] == "not readable"
+    assert rows[1]["what"] == "not judged" and rows[1]["file"] == "anna/notes.txt"
+    assert "sign" in rows[2]["likely mistake"] and rows[3]["what"] == "not readable"
 
 
 def test_a_class_is_graded_on_the_backend_in_use(desk):
@@ -178,7 +224,8 @@ def test_without_a_compiler_the_rest_of_a_class_is_graded(capsys, desk, monkeypa
     for name, file in (("product", "product.py"), ("vector-add", "vector-add.cu")):
         (desk / "class" / "anna" / file).write_text(solution_of(name))
     said = exercise(capsys, "grade", "class", "--csv", "marks.csv")
-    assert "1/2" in said and "vector-add (not judged)" in said
+    assert "1 of 2" in said and "vector-add (not judged)" in said
+    assert "not judged: anna/vector-add.cu: there is no compiler 'g++'; install g++" in said
     assert "install g++" in (desk / "marks.csv").read_text()
 
 

@@ -35,12 +35,14 @@ def twice(x):
     return "\\\\n"
 '''
 says = "text"
+projector = false
 """)
     assert hints == ("Add.", "Twice.", "x + x")
     assert list(wrong) == ["sign", "both", "written out"]
     assert wrong["sign"] == Wrong(edits=(("x + x", "x - x"),), says="zero")
     assert wrong["sign"].source(SOLUTION) == "def twice(x):\n    return x - x\n"
     assert wrong["both"].source(SOLUTION) == "def thrice(x):\n    return x + x + x\n\n"
+    assert [one.projector for one in wrong.values()] == [True, True, False]
     assert wrong["both"].tell == "That is three times x."
     assert wrong["written out"].source(SOLUTION) == 'def twice(x):\n    return "\\\\n"\n'
 
@@ -62,6 +64,7 @@ says = "text"
         (HINTS + '["a"]\nold = "x + x"\nnew = "0"\n', "either `tell` or `says`"),
         (HINTS + '["a"]\nold = "x + x"\nnew = "0"\nsays = "zero"\ntell = "Zero."\n', "either `tell` or `says`"),
         (HINTS + '["a"]\nold = "x + x"\nnew = "0"\nsays = ""\n', "a text is empty"),
+        (HINTS + '["a"]\nold = "x + x"\nnew = "0"\nsays = "zero"\nprojector = "no"\n', "`projector` is true or false"),
         (HINTS + '["a"]\nanswer = ""\nsays = "zero"\n', "a text is empty"),
         (HINTS + '["a"]\nold = "x + x"\nnew = "x + x"\nsays = "zero"\n', "the same as `old`"),
         (HINTS + '["a"]\nold = "x * x"\nnew = "0"\nsays = "zero"\n', "'x * x' occurs 0 times"),

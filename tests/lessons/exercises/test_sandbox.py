@@ -43,28 +43,34 @@ def test_the_right_answer_passes_also_when_it_prints_and_writes(verdict):
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
-        ("time", "while True: pass"),
-        ("memory", "np.ones(10**9); " + RIGHT),
-        ("exit", "import os; os._exit(0)"),
-        ("exit", "raise SystemExit(0)"),
-        ("exit", "import sys; sys.exit()"),
+        ("too slow", "while True: pass"),
+        ("too much memory", "np.ones(10**9); " + RIGHT),
+        ("leaves the program", "import os; os._exit(0)"),
+        ("leaves the program", "raise SystemExit(0)"),
+        ("leaves the program", "import sys; sys.exit()"),
         ("crash", "import os; os.abort()"),
         ("crash", "import ctypes; ctypes.string_at(0)"),
-        ("error", "return matmul_gradient(dy, x, w)"),
-        ("error", "raise KeyboardInterrupt"),
-        ("fence", "import os; os.system('true'); " + RIGHT),
-        ("fence", "import os; os.fork(); " + RIGHT),
-        ("fence", "import subprocess; subprocess.run(['true']); " + RIGHT),
-        ("fence", "import socket; socket.socket(); " + RIGHT),
-        ("fence", "open('/tmp/exercise-left-behind', 'w'); " + RIGHT),
-        ("fence", "import os; os.remove('/tmp/no-such-file'); " + RIGHT),
-        ("fence", "import os; os.kill(os.getppid(), 9); " + RIGHT),
-        ("fence", "open(f'/proc/{__import__(\"os\").getppid()}/mem', 'rb'); " + RIGHT),
-        ("engine", "import kernels; " + RIGHT),
-        ("engine", "import importlib; importlib.import_module('autograd.functional'); " + RIGHT),
-        ("engine", "import torch; " + RIGHT),
-        ("engine", "from lessons.exercises.derivatives import matmul_gradient as ours; " + RIGHT),
-        ("engine", "from lessons.exercises import catalogue; " + RIGHT),
+        ("error: RecursionError", "return matmul_gradient(dy, x, w)"),
+        ("error: KeyboardInterrupt", "raise KeyboardInterrupt"),
+        ("error: ValueError", "return np.zeros(2) + np.zeros(3)"),
+        ("error: PermissionError", "raise PermissionError('mine')"),
+        ("wrong numbers", "return -dy @ w, dy.T @ x"),
+        ("not allowed: calls the system", "import os; os.system('true'); " + RIGHT),
+        ("not allowed: calls the system", "import os; os.fork(); " + RIGHT),
+        ("not allowed: calls the system", "import subprocess; subprocess.run(['true']); " + RIGHT),
+        ("not allowed: uses the network", "import socket; socket.socket(); " + RIGHT),
+        ("not allowed: writes files elsewhere", "open('/tmp/exercise-left-behind', 'w'); " + RIGHT),
+        ("not allowed: changes files elsewhere", "import os; os.remove('/tmp/no-such-file'); " + RIGHT),
+        ("not allowed: calls the system", "import os; os.kill(os.getppid(), 9); " + RIGHT),
+        ("not allowed: reads files of the system", "open(f'/proc/{__import__(\"os\").getppid()}/mem', 'rb'); " + RIGHT),
+        ("not allowed: imports kernels", "import kernels; " + RIGHT),
+        (
+            "not allowed: reads files of the project",
+            "import importlib; importlib.import_module('autograd.functional'); " + RIGHT,
+        ),
+        ("not allowed: imports torch", "import torch; " + RIGHT),
+        ("not allowed: imports lessons", "from lessons.exercises.derivatives import matmul_gradient as ours; " + RIGHT),
+        ("not allowed: imports lessons", "from lessons.exercises import catalogue; " + RIGHT),
         ("wrong result", "return print"),
         ("wrong result", "return None"),
         ("wrong result", "return 'dx', 'dw'"),
@@ -92,7 +98,7 @@ def test_results_before_the_endless_loop_count(sandbox):
 def test_our_solution_cannot_be_read(verdict):
     path = catalogue.FOLDER / "derivatives" / "matmul_gradient.py"
     found = verdict(BODY + f"exec(open({str(path)!r}).read())\n    " + RIGHT)
-    assert found.kind == "engine" and "matmul_gradient.py is not at hand" in found.text
+    assert found.kind == "not allowed: reads files of the project" and "matmul_gradient.py is not at hand" in found.text
 
 
 @pytest.mark.parametrize(
