@@ -76,7 +76,7 @@ queries = np.array([2 * thing, 4 * action, 6 * thing, its, 4 * thing - 4 * anima
 scores = queries @ keys.T / math.sqrt(4)
 weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
 caption = "One row for each word that asks; each row sums to one. Two things that fit equally well share the weight."
-lesson.show(figures.sentence(words, weights), "sentence", caption)
+lesson.show(figures.sentence(words, weights, row=words.index("its")), "sentence", caption)
 
 # %% [markdown]
 # *Red* finds the ball, *lost* divides its attention between dog and ball, and *its* looks at the dog. In a trained

@@ -14,14 +14,26 @@ def _numbers(ax, matrix, size=9):
         ax.text(j, i, f"{weight:.2f}", ha="center", va="center", fontsize=size, color="wk"[int(weight < 0.5)])
 
 
-def sentence(words, weights):
-    """words: of one sentence; weights (n, n): how much each of them looks at each"""
+def _frame(ax, row, width):
+    corner = (-0.5, row - 0.5)
+    ax.add_patch(plt.Rectangle(corner, width, 1, fill=False, ec=style.ORANGE, lw=3, zorder=4, clip_on=False))
+
+
+def sentence(words, weights, row):
+    """words: of one sentence; weights (n, n): how much each of them looks at each. Row `row` is framed."""
     figure, ax = plt.subplots(figsize=(5.6, 4.6))
     ax.imshow(weights, cmap="Greys", vmin=0, vmax=1)
     _numbers(ax, weights)
     places = range(len(words))
-    ax.set(xticks=places, xticklabels=words, yticks=places, yticklabels=words, title="Who looks at whom, and how much")
+    ax.set(
+        xticks=places,
+        xticklabels=words,
+        yticks=places,
+        yticklabels=words,
+        title=f"Who looks at whom: “{words[row]}” looks at “{words[weights[row].argmax()]}”",
+    )
     ax.set(xlabel="the word that is looked at (its key)", ylabel="the word that asks (its query)")
+    _frame(ax, row, len(words))
     return figure
 
 
@@ -51,8 +63,7 @@ def shapes(asking, answering, entries, q, k, v, weights, out, row):
             dark = grey and number > 0.5
             ax.text(j, i, text, ha="center", va="center", fontsize=9, color="w" if dark else "k")
         if rows is asking:
-            corner, width = (-0.5, row - 0.5), matrix.shape[1]
-            ax.add_patch(plt.Rectangle(corner, width, 1, fill=False, ec=style.ORANGE, lw=3, zorder=4, clip_on=False))
+            _frame(ax, row, matrix.shape[1])
         # between the tables, left of the names of this one's rows
         place = {"xycoords": "axes fraction", "textcoords": "offset points", "ha": "right", "va": "center"}
         ax.annotate(sign, (0, 0.5), (-46, 0), fontsize=10 if len(sign) > 1 else 18, **place)

@@ -52,7 +52,11 @@ class Options:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="*", help="lessons to run, by the beginning of their names (default: all)")
+    parser.add_argument(
+        "name",
+        nargs="*",
+        help="lessons to run: 2, or how a name begins, such as att (default: all)",
+    )
     parser.add_argument("--list", action="store_true", help="list the lessons and stop")
     parser.add_argument("--full", action="store_true", help="more seeds, larger sizes, real text where given")
     parser.add_argument("--data", metavar="DIR", help="folder with real text, used with --full")
@@ -62,14 +66,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_lessons(names: Sequence[str]) -> list[Path]:
-    """The scripts NN_name.py in order, or those whose names start with what was asked for."""
+    """The scripts NN_name.py in order, or those that were asked for: by number, or by how their names begin."""
     scripts = sorted(SCRIPTS.glob("[0-9][0-9]_*.py"))
     if not scripts:
         raise UserError(f"no lessons in {SCRIPTS}; install from a clone of the project (pip install --editable .)")
     for name in names:
-        if not any(script.stem.startswith(name) for script in scripts):
+        if not any(_is_called(script.stem, name) for script in scripts):
             raise UserError(f"no lesson is called {name!r}; there are: {', '.join(s.stem for s in scripts)}")
-    return [script for script in scripts if not names or any(script.stem.startswith(n) for n in names)]
+    return [script for script in scripts if not names or any(_is_called(script.stem, n) for n in names)]
+
+
+def _is_called(stem: str, name: str) -> bool:
+    """2, 02, 02_att and att are lesson 02_attention; 2 is not lesson 20."""
+    number, _, word = stem.partition("_")
+    return int(number) == int(name) if name.isdecimal() else stem.startswith(name) or word.startswith(name)
 
 
 def run(arguments: argparse.Namespace) -> int:

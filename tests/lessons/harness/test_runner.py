@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lessons.harness import claims
+from lessons.harness import claims, runner
 from minitransformer.app.cli.main import main
 
 ROOT = Path(__file__).parents[3]
@@ -113,6 +113,17 @@ def test_changed_skips_what_has_passed_on_these_sources_only(school, write_lesso
     assert "passed already" not in capfd.readouterr().out
     assert main(["lessons", "--changed", "--full"]) == 0
     assert "passed already" not in capfd.readouterr().out, "another option is another run"
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [("2", ["02_sky"]), ("02", ["02_sky"]), ("20", ["20_sea"]), ("sk", ["02_sky"]), ("20_", ["20_sea"])],
+)
+def test_a_lesson_is_asked_for_by_number_or_name(tmp_path, monkeypatch, asked, found):
+    monkeypatch.setattr(runner, "SCRIPTS", tmp_path)
+    for name in ("02_sky", "20_sea"):
+        (tmp_path / f"{name}.py").touch()
+    assert [script.stem for script in runner.chosen_lessons([asked])] == found
 
 
 def test_list_names_and_describes(school, write_lesson, capsys):
