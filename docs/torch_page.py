@@ -44,15 +44,15 @@ print(loss.item())
 
 HERE = """import numpy as np
 import autograd.functional as F
-from minitransformer import layers, module, optim
+from minitransformer import layers as nn, module, optim
 
 class Next(module.Module):
     def __init__(self, init):
 
-        self.embed = layers.Embedding(256, 32, init=init)
-        self.attn = layers.MultiheadAttention(
+        self.embed = nn.Embedding(256, 32, init=init)
+        self.attn = nn.MultiheadAttention(
             32, 2, init=init)
-        self.out = layers.Linear(32, 256, init=init)
+        self.out = nn.Linear(32, 256, init=init)
 
     def forward(self, ids):
         x = self.embed(ids)

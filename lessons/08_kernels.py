@@ -224,8 +224,7 @@ print(f"so the corner of the roof is at {peak / speed:.1f} operations a byte")
 busy = f"busy: softmax got only {share:.0%} of the processors" if share < evidence.QUIET else ""
 if busy:
     print(f"This machine was {busy}. Do not trust the heights of the dots.")
-low = " This machine was busy: dots, and the roof itself, may lie too low." if busy else ""
-caption = f"The grey line is the best that is possible.{low} {evidence.SIZES}"
+caption = f"The grey line is the best that is possible. {evidence.SIZES}" + " Busy: all may lie too low." * bool(busy)
 title = f"{machine.description()}, {busy}".removesuffix(", ")
 lesson.show(figures.roof(points, peak, speed, title), "roofline", caption)
 
