@@ -18,7 +18,7 @@ help:
 	@echo "make book          a site of lessons, exercises, kernels and reference, without network: build/book"
 	@echo "make figures       every figure of the lessons with its caption, for slides: build/figures.zip"
 	@echo "make test          the test suite"
-	@echo "make test-slow     the tests that take minutes: whole lessons, mutation scores, every access checked"
+	@echo "make test-slow     the tests that take minutes: whole lessons, the results' trainings, mutation scores, every access checked"
 	@echo "make test-hostile  attacks: mutated files, failing disks, random command lines, graphs and signals"
 	@echo "make test-oracles  the tests against PyTorch and others, and the CUDA files against NVIDIA's compiler (no GPU needed)"
 	@echo "make test-models   the tests with real models, which pip brings once (300 MB)"

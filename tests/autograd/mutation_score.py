@@ -74,6 +74,7 @@ EQUIVALENT = {
     ("cpu/attention.attention_backward", "line 3, stale value k: q"): SHARES,
     ("cpu/attention.attention_backward", "line 3, flipped sign: -(-k.shape[2] // BLOCK)"): SHARES,
     ("cpu/attention.attention_backward", "line 3, flipped sign: -k.shape[2]"): SHARES,
+    ("cpu/attention.attention_backward", "line 6, stale value v: k"): SAME_SHAPE,
     ("cpu/attention.attention_backward", "line 11, stale value k: q"): SAME_SHAPE,
     ("cpu/attention.attention_backward", "line 11, stale value v: k"): SAME_SHAPE,
     ("cpu/attention.attention_backward", "line 3, missing second factor: k.shape[0] * k.shape[1]"): SHARES,

@@ -14,6 +14,8 @@ from lessons.results.models import StreamClassifier
 from minitransformer.app.tasks.trained import open_model
 from minitransformer.app.training.checkpoints import load_model, read
 
+pytestmark = pytest.mark.slow  # trainings of the results page, on toys
+
 KINDS = [["sun", "sea", "sand", "beach", "wave", "shell"], ["oven", "flour", "bread", "salt", "dough", "yeast"]]
 says = partial(command_support.says, main=train.main)
 refused = partial(command_support.refused, main=train.main, program=train.PROGRAM)

@@ -11,6 +11,8 @@ from autograd import no_grad
 from lessons.results import frozen, joined, minilm, real_weights
 from minitransformer import Classifier, LanguageModel
 
+pytestmark = pytest.mark.slow  # trainings of the results page, on toys
+
 BERT = {"vocab_size": 60, "d_model": 16, "n_heads": 2, "n_layers": 6, "d_ff": 24, "max_len": 128, "causal": False,
         "norm_embedding": True, "tie_weights": True, "head_bias": False}  # fmt: skip
 

@@ -7,6 +7,8 @@ from autograd import gradcheck
 from lessons.results.models import BagModel, QuietClassifier, QuietStreamClassifier, StreamClassifier
 from minitransformer import Classifier, LanguageModel
 
+pytestmark = pytest.mark.slow  # trainings of the results page, on toys
+
 SIZES = {"vocab_size": 13, "d_model": 8, "n_heads": 2, "n_layers": 2, "d_ff": 12, "max_len": 9, "norm_first": True}
 LENGTHS = np.array([6, 1, 4])
 X = np.random.default_rng(0).integers(0, 11, (3, 6))

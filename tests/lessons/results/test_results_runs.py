@@ -19,6 +19,8 @@ from lessons.results.runs import Run
 from minitransformer.app.cli.main import parser_for
 from minitransformer.errors import UserError
 
+pytestmark = pytest.mark.slow  # trainings of the results page, on toys
+
 TINY = "--d-model 16 --n-heads 2 --n-layers 1 --d-ff 16 --batch 8"
 WORDS = "the cat sees a dog near red house and little tree under old bridge with green bird".split()  # noqa: SIM905
 ROOT = Path(__file__).parents[3]

@@ -19,6 +19,8 @@ from minitransformer.app.tasks.options import DataOptions, TokenizerOptions
 from minitransformer.app.tasks.trained import open_model
 from minitransformer.app.training.checkpoints import load_model, read
 
+pytestmark = pytest.mark.slow  # trainings of the results page, on toys
+
 MODULE = "lessons.results.train"
 says = partial(command_support.says, main=train.main)
 refused = partial(command_support.refused, main=train.main, program=train.PROGRAM)

@@ -12,6 +12,8 @@ from minitransformer.layers import Head
 from minitransformer.module import Init
 from minitransformer.optim import Adam
 
+pytestmark = pytest.mark.slow  # trainings of the results page, on toys
+
 RANDOM = np.random.default_rng(0)
 COUNTS = np.maximum(0, 3000 // np.arange(1, 201) - 20)  # Zipf's law, with a tail of words that never come
 
