@@ -70,7 +70,7 @@ ON_REQUEST = {
     "models": ("tests with real models", "make test-models"),
     "oracle": ("tests against other implementations or NVIDIA's compiler", "make test-oracles"),
     "hostile": ("attacks on the whole program", "make test-hostile"),
-    "slow": ("tests that take minutes: whole lessons, the results' trainings, mutation scores, every access checked", "make test-slow"),
+    "slow": ("tests that take minutes: lessons, results, mutation scores, every access checked", "make test-slow"),
 }
 
 
