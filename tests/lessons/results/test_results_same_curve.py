@@ -12,8 +12,6 @@ from lessons.results import record_files, same_curve, side_by_side
 from minitransformer.app.progress import Silent
 from minitransformer.models import LanguageModel
 
-pytestmark = pytest.mark.slow  # trainings of the results page, on toys
-
 STEPS, WORDS = 5, 30
 TINY = {"vocab_size": WORDS + 4, "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 8, "max_len": 512}
 
