@@ -20,20 +20,24 @@ BADGE = "https://colab.research.google.com/assets/colab-badge.svg"
 
 
 def notebook(source: str, name: str) -> dict[str, Any]:
-    """The notebook of lesson `name`, such as 02_attention. Its first cell says what it needs, and names it: the engine
-    asks a lesson for its file, and a notebook has none."""
-    made = [_markdown(0, ABOUT.format(name=name)), _code(1, f'{_install()}__file__ = "{name}.py"', hidden="plumbing")]
+    """The notebook of lesson `name`, such as 02_attention. Behind its title it says what it needs, and names itself:
+    the engine asks a lesson for its file, and a notebook has none."""
+    about = [_markdown(0, ABOUT.format(name=name)), _code(1, f'{_install()}__file__ = "{name}.py"', hidden="plumbing")]
+    made: list[dict[str, Any]] = []
     for number, cell in enumerate(split(source), start=2):
         trial = "@lesson.trial(" in cell.text  # long, and may be skipped: the prose before it says what it does
         hidden = "plumbing" if cell.plumbing else "trial" if trial else ""
         made.append(_markdown(number, reading.linked(cell.text)) if cell.markdown else _code(number, cell.text, hidden))
+    title = 1 if made and made[0]["cell_type"] == "markdown" else 0
+    made[title:title] = about
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}, "title": name}
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": made}
 
 
-ABOUT = """*Made from `lessons/{name}.py` of minitransformer. To run it, open it from an environment in which
-minitransformer is installed from a clone: `pip install -e '.[notebook]'`, then `jupyter notebook`.*"""
+ABOUT = """*To read this, nothing needs to be installed; cells of imports may be skipped. To run it, open it where
+minitransformer is installed from a clone: `pip install -e '.[notebook]'`, then `jupyter notebook`. It was made from
+`lessons/{name}.py`.*"""
 
 
 def _install() -> str:

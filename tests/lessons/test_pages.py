@@ -252,9 +252,9 @@ def test_a_notebook_has_the_cells_of_its_lesson():
     source = '# %% [markdown]\n# # 1. Sky\n\n# %% tags=["plumbing"]\nimport math\n\n# %%\nx = 1\n'
     made = notebooks.notebook(source, "01_sky")
     kinds = [(cell["cell_type"], cell["source"].splitlines()[0]) for cell in made["cells"]]
-    assert kinds[1:] == [
+    assert kinds[0] == ("markdown", "# 1. Sky") and kinds[1][0] == "markdown"  # which says how to run it
+    assert kinds[2:] == [
         ("code", '__file__ = "01_sky.py"'),
-        ("markdown", "# 1. Sky"),
         ("code", "import math"),
         ("code", "x = 1"),
     ]
