@@ -178,7 +178,7 @@ def report(exercise: Exercise, verdict: Verdict, hints: int = 0) -> str:
         lines = [f"{exercise.name}: right, on all {verdict.of} inputs."]
     else:
         first = "" if verdict.kind.startswith(NOT_ALLOWED) else "not yet right: "
-        lines = [f"{exercise.name}: {first}{verdict.kind} ({verdict.right} of {verdict.of} inputs pass)", ""]
+        lines = [f"{exercise.name}: {first}{verdict.kind} ({verdict.reached})", ""]
         for line in verdict.text.splitlines():  # arrays and code stay as they are, sentences are wrapped
             sentence = len(line) > width - 2 and not line.startswith((" ", "expected", "got", "line "))
             lines += (
@@ -287,10 +287,9 @@ def _told(exercise: Exercise, program: str) -> str:
         verdict = Judge(sandbox).judge(exercise, program)
     if verdict.passed:
         return "the judge takes it for right"
-    passing = f"{verdict.right} of {verdict.of} inputs pass"
     if verdict.mistake:
-        return f"{verdict.mistake} ({verdict.kind}; {passing})"
-    return f"the judge finds this ({verdict.kind}; {passing}):\n{textwrap.indent(verdict.text, '  ')}"
+        return f"{verdict.mistake} ({verdict.kind}; {verdict.reached})"
+    return f"the judge finds this ({verdict.kind}; {verdict.reached}):\n{textwrap.indent(verdict.text, '  ')}"
 
 
 ACTIONS = {

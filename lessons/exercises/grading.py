@@ -22,7 +22,7 @@ from minitransformer.app.progress import counted
 from minitransformer.app.tables import table
 from minitransformer.errors import FileError, UserError, system_error
 
-COLUMNS = ("student", "exercise", "passed", "inputs right", "inputs", "what", "likely mistake", "file")
+COLUMNS = ("student", "exercise", "passed", "right before a failure", "inputs", "what", "likely mistake", "file")
 NOTHING, NOT_JUDGED, NOT_READABLE = "nothing found", "not judged", "not readable"
 Verdicts = Mapping[str, Mapping[str, tuple[Submission, Verdict]]]  # student → name of the exercise → …
 

@@ -25,8 +25,12 @@ class Verdict:
     text: str = ""
     mistake: str = ""
     printed: str = ""
-    right: int = 0  # inputs that passed
+    right: int = 0  # inputs that passed before the first that did not; later ones may be right, too
     of: int = 0
+
+    @property
+    def reached(self) -> str:
+        return f"{self.right} of {self.of} inputs pass before the first that fails"
 
 
 RACE = {

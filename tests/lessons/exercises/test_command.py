@@ -20,12 +20,7 @@ from minitransformer.app.cli.main import main
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture(autouse=True)
-def desk(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MINITRANSFORMER_EXERCISES", raising=False)
-    with kernels.use("numpy"):
-        yield tmp_path
+pytestmark = pytest.mark.usefixtures("desk")
 
 
 def exercise(capsys, *arguments, code=0):
@@ -104,7 +99,10 @@ def test_what_nobody_wrote_down_about_a_wrong_answer_the_judge_tells(capsys, des
     assert "\noverflow: Everything is NaN: exp overflows (subtract the largest first)" in said
     assert "nothing overflows" in solution_of("attention-by-hand") and "nothing overflows" not in said, "a comment"
     program, _, told = exercise(capsys, "wrong", "attention-by-hand", "9", "--tell").partition("\nqueries and keys")
-    assert "swapped: the judge finds this (error: ValueError; 0 of 7 inputs pass):\n" in told and "mismatch" in told
+    assert (
+        "swapped: the judge finds this (error: ValueError; 0 of 7 inputs pass before the first that fails):\n" in told
+        and "mismatch" in told
+    )
     number, line = re.search(r"line (\d+): (.*)", told).groups()
     assert program.splitlines()[int(number) - 1].strip() == line, "lines are counted in what is shown"
     monkeypatch.setattr(kernels, "reasons", lambda: {"emulated": "there is no compiler 'g++'; install g++"})

@@ -7,17 +7,10 @@ from pathlib import Path
 import pytest
 from command_support import refused
 
-import kernels
 from lessons.exercises import catalogue
 from minitransformer.app.cli.main import main
 
-
-@pytest.fixture(autouse=True)
-def desk(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MINITRANSFORMER_EXERCISES", raising=False)
-    with kernels.use("numpy"):
-        yield tmp_path
+pytestmark = pytest.mark.usefixtures("desk")
 
 
 @pytest.fixture
