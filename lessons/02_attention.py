@@ -102,7 +102,7 @@ print("thing {:.2f}   animal {:.2f}   action {:.2f}   colour {:.2f}".format(*out
 # table with one row for each word, found by training). The vectors of a sentence are the rows of a matrix $X$, and
 # three matrices of weights make all the rest:
 #
-# $$Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V .$$
+# $$\begin{aligned} Q &= X W_Q, \\ K &= X W_K, \\ V &= X W_V . \end{aligned}$$
 #
 # Training finds the numbers in $W_Q$, $W_K$ and $W_V$, by the slopes of lesson 1. Here they are random, so only the
 # shapes mean anything. Which shape must $W_Q$ have if words have width 8 and queries width 4?

@@ -143,7 +143,7 @@ print(f"(0.1 + 0.2) + 0.3 = {one!r}      0.1 + (0.2 + 0.3) = {other!r}")
 # far rounding can carry it. Further means: not rounding.
 #
 # ## Claim: the tiers compute the same attention
-# Softmax was the warm-up. The real candidate is attention with everything that makes it hard: a causal mask, keys of
+# Softmax was the first. The real candidate is attention with everything that makes it hard: a causal mask, keys of
 # two lengths, awkward sizes (67 queries, 131 keys, width 20), and all three gradients.
 #
 # **What would refute it.** One number out of some 30,000 that is further off than rounding can carry it.
