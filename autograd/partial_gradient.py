@@ -67,7 +67,7 @@ def add_parts(gradient: Any, tensor: Any) -> None:
         if gradient.so_far is None:
             gradient.so_far = part.whole()
             continue
-        if gradient.so_far.base is not None or _holders(gradient) > ALONE:
+        if isinstance(gradient.so_far.base, type(gradient.so_far)) or _holders(gradient) > ALONE:
             gradient.so_far = backend.xp.array(gradient.so_far)  # somebody else reads it too
         part.add_to(gradient.so_far, backend.xp)
 

@@ -8,18 +8,20 @@ same arrays every time: 64 MB cost 9 ms at best, and layer norm on 2,048 × 200 
 
 import ctypes
 import math
+import mmap
 import os
 import sys
 import threading
+from contextlib import suppress
 
 import numpy as np
 
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # glibc's names for mallopt
 LARGE = 32 * 2**20  # bytes: what glibc always asks the system for, and gives back at once
-SPARE = 4  # large arrays kept at most while nobody holds them
+SPARE = 4  # pieces of memory for large arrays that are kept at most while no array uses them
 
 _kept = threading.local()  # each Python thread has its own: two of them may run the same kernel
-_large: list[np.ndarray] = []
+_large: list[mmap.mmap] = []
 _lock = threading.Lock()
 
 
@@ -53,27 +55,36 @@ def scratch(name, shape, dtype):
 
 
 def recycled(shape, dtype):
-    """np.empty(shape, dtype). A large array goes on a list, and is given out again when the list alone holds it."""
-    if math.prod(shape) * np.dtype(dtype).itemsize < LARGE:
+    """np.empty(shape, dtype). The memory of a large array goes on a list, and is given out again when the list alone
+    holds it. The array itself is a new one each time, so that its references are those of whoever uses it."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size < LARGE:
         return np.empty(shape, dtype)
     with _lock:
         spare = [i for i in range(len(_large)) if _held(_large, i) <= ALONE]
         for i in spare:
-            if _large[i].shape == tuple(shape) and _large[i].dtype == dtype:
-                return _large[i]
+            if len(_large[i]) == size:
+                return np.ndarray(shape, dtype, _large[i])
         for i in reversed(spare[: max(0, len(spare) - SPARE + 1)]):
             del _large[i]
-        _large.append(np.empty(shape, dtype))
-        return _large[-1]
+        _large.append(_memory(size))
+        return np.ndarray(shape, dtype, _large[-1])
+
+
+def _memory(size):
+    memory = mmap.mmap(-1, size)
+    with suppress(AttributeError, OSError):  # in large pages, as NumPy asks for its own arrays; Linux only
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
 
 
 def kept():
-    """The arrays that this thread and the list hold at present."""
-    return [*_kept.__dict__.values(), *_large]
+    """What this thread and the list hold at present, as arrays."""
+    return [*_kept.__dict__.values(), *(np.frombuffer(memory, np.uint8) for memory in _large)]
 
 
-def _held(arrays, i):
-    return sys.getrefcount(arrays[i])
+def _held(memories, i):
+    return sys.getrefcount(memories[i])
 
 
-ALONE = _held([np.empty(0)], 0)  # what is counted for an array that only a list holds
+ALONE = _held([mmap.mmap(-1, 1)], 0)  # what is counted for memory that only a list holds

@@ -1,9 +1,12 @@
 """Whole models against differences of their loss, in float64: every weight, through every layer."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from autograd import gradcheck
+from kernels.cpu.workspace import LARGE
 from minitransformer.models import MODELS
 
 SIZES = {"d_model": 4, "n_heads": 2, "d_ff": 3, "max_len": 6, "dtype": "float64", "activation": "gelu"}
@@ -137,3 +140,22 @@ def test_tied_gradient_is_the_sum_of_the_untied_ones(backend):
     apart.loss(X, Y).backward()
     expected = apart.base.embedding.weight.grad.numpy() + apart.head.weight.grad.numpy()
     np.testing.assert_allclose(tied.head.weight.grad.numpy(), expected, rtol=1e-12)  # one addition of float64
+
+
+def test_the_gradient_of_a_large_tied_table_is_not_copied():
+    """The head's gradient is as large as the table, and the rows of the words that were read are added to it in place.
+    The engine's own list of memory to be used again must not count as somebody else who reads it."""
+    model = MODELS["LanguageModel"](
+        vocab_size=40_000, d_model=256, n_heads=1, n_layers=1, d_ff=8, max_len=8, tie_weights=True, dtype="float32"
+    ).to("numba")
+    table = model.base.embedding.weight.array.nbytes
+    assert table > LARGE
+    ids = [[1, 2, 3, 1]]
+    model.loss(ids, ids).backward()  # compiles
+    model.zero_grad()
+    loss = model.loss(ids, ids)
+    tracemalloc.start()
+    loss.backward()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < table / 2, f"{peak / 2**20:.0f} MB"
