@@ -55,6 +55,11 @@ TRANSFER_LAB = {
     "pretrained": seeds("lab-pretrained", f"finetune {LABELLED} --from {{runs}}/lab-lm {LABS_RECIPE}"),
     "from scratch": seeds("lab-scratch", f"finetune {LABELLED} --scratch --dict {REVIEWS}/dict.txt {LABS_RECIPE}"),
 }
+TRANSFER_LONGER = {
+    "pretrained, better model": seeds(
+        "lab-ninety", f"finetune {LABELLED} --from {{runs}}/ninety-lm {LABS_RECIPE}", range(3)
+    )
+}
 
 # ours: whole words; the texts are those of lessons/results/word_for_word.py
 BOOKS = "{runs}/word-for-word"
@@ -83,7 +88,11 @@ def _ours(name: str, epochs: int) -> dict[str, list[Run]]:
 
 
 TRANSFER_OURS, TRANSFER_OURS_LONG = _ours("books", 5), _ours("books-long", 15)
-TRANSFER = {"The labs' recipe": TRANSFER_LAB, "Ours, as long": TRANSFER_OURS_LONG, "Ours": TRANSFER_OURS}
+TRANSFER = {
+    "The labs' recipe": {**TRANSFER_LAB, **TRANSFER_LONGER},
+    "Ours, as long": TRANSFER_OURS_LONG,
+    "Ours": TRANSFER_OURS,
+}
 TRANSFER_BASES = {"Ours": BOOKS_BAG}  # those that the section on the novels does not show
 
 # ------------------------------------------------------------------------------------------ English film reviews
@@ -169,7 +178,7 @@ TRANSLATION = {
 
 EXPERIMENTS = {
     "pretraining": [*PRETRAINING.values()],
-    "transfer-lab": _in_turns(TRANSFER_LAB),
+    "transfer-lab": [*_in_turns(TRANSFER_LAB), *_in_turns(TRANSFER_LONGER)],
     "transfer-ours": [BOOKS_BAG, *_in_turns(TRANSFER_OURS), *_in_turns(TRANSFER_OURS_LONG)],
     "films": [*FILMS_BASES.values(), *(run for by in FILMS.values() for runs in by.values() for run in runs)],
     "real-weights": [MINILM_READ],
