@@ -67,8 +67,9 @@ def add_parts(gradient: Any, tensor: Any) -> None:
         if gradient.so_far is None:
             gradient.so_far = part.whole()
             continue
+        # A view of another array, or held by somebody else too. (A base that is no array is its own memory.)
         if isinstance(gradient.so_far.base, type(gradient.so_far)) or _holders(gradient) > ALONE:
-            gradient.so_far = backend.xp.array(gradient.so_far)  # somebody else reads it too
+            gradient.so_far = backend.xp.array(gradient.so_far)
         part.add_to(gradient.so_far, backend.xp)
 
 
