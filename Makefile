@@ -76,6 +76,7 @@ figures: $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test: $(VENV)/.installed
+	@$(BIN)/python tests/kernels/compile_kernels.py
 	@$(PYTEST)
 
 # With the packages of the book, which run lessons as notebooks.

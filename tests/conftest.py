@@ -1,6 +1,7 @@
 """What all tests share: the backends, and a summary that says which groups were left out and why."""
 
 import importlib.util
+import signal
 
 import hypothesis
 import numba
@@ -22,6 +23,11 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    # what a shell starts in the background ignores these, and so would every program that a test starts
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     for name in config.getoption("--backend") or ():
         try:
             kernels.backend(name)

@@ -5,6 +5,9 @@ copies as replaceable ("weak"): if a function of that name is in memory already,
 instead of its own copy. In the process that compiles, it is: the helper that was compiled by itself before, optimised
 once where the copy was optimised again as a part of the kernel, and sums may be regrouped at each time. So whoever
 compiled a kernel got other last bits than whoever loaded it later. Here the copies become private to their kernel.
+
+Since a kernel has its copies, the originals need no machine code unless somebody asks for their address, and what
+Numba wraps around a loop need not be optimised before the kernel is: compiling takes a quarter less time.
 """
 
 from llvmlite.binding import Linkage
@@ -12,6 +15,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
 REPLACEABLE = {Linkage.linkonce_any, Linkage.linkonce_odr, Linkage.weak_any, Linkage.weak_odr}
+WRAPPINGS = ("parallelgufuncwrapper", "_GufuncWrapper")  # a few lines each, around a copy of the loop
 
 
 class SelfContained(JITCodeLibrary):
@@ -22,12 +26,37 @@ class SelfContained(JITCodeLibrary):
         super()._finalize_final_module()
 
 
+class Part(JITCodeLibrary):
+    """Code that will be copied into a kernel, and be optimised there once more. It becomes machine code only when
+    somebody asks for its address."""
+
+    is_machine_code = False
+
+    def _optimize_final_module(self):
+        if not any(name in self.name for name in WRAPPINGS):  # what they wrap has been optimised already
+            super()._optimize_final_module()
+
+    def _finalize_final_module(self):
+        self._finalized = True
+
+    def get_pointer_to_function(self, name):
+        self._ensure_finalized()
+        if not self.is_machine_code:
+            self.is_machine_code = True
+            super()._finalize_final_module()
+        return super().get_pointer_to_function(name)
+
+
 class KernelCompiler(Compiler):
-    """Numba's own, for `numba.njit(pipeline_class=...)`, with a library of the kind above."""
+    """Numba's own, for `numba.njit(pipeline_class=...)`, with libraries of the kinds above."""
 
     def _compile_core(self):
-        state = self.state
+        state, codegen = self.state, self.state.targetctx.codegen()
         if state.library is None:
-            state.library = SelfContained(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.library = SelfContained(codegen, state.func_id.func_qualname)
             state.library.enable_object_caching()  # so that its machine code can be kept on disk
-        return super()._compile_core()
+        former, codegen._library_class = codegen._library_class, Part  # Numba compiles under a lock of its own
+        try:
+            return super()._compile_core()
+        finally:
+            codegen._library_class = former

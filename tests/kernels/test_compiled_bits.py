@@ -1,12 +1,18 @@
 """The same bits from a process that compiles the kernels and from one that loads them."""
 
 import json
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
+import numpy as np
 import pytest
+from numba.core.codegen import JITCodeLibrary
+
+from kernels.cpu.self_contained import WRAPPINGS, KernelCompiler
 
 ROOT = Path(__file__).parents[2]
 # A few steps of training, and a digest of what each kernel was given and what it returned. Rows are longer than a
@@ -74,3 +80,26 @@ def test_compiling_and_loading_give_the_same_bits(tmp_path):
     different = {one[0] for one, other in zip(compiled, loaded, strict=True) if one[1] == other[1] and one != other}
     assert different == set()
     assert compiled == loaded
+
+
+def test_a_part_of_a_kernel_becomes_machine_code_only_when_somebody_asks(monkeypatch):
+    emitted = []
+    emit = JITCodeLibrary._finalize_final_module
+
+    def note(library):
+        emitted.append(library.name)
+        emit(library)
+
+    monkeypatch.setattr(JITCodeLibrary, "_finalize_final_module", note)
+
+    def doubled(x):
+        for i in numba.prange(x.size):
+            x[i] = math.ldexp(x[i], 1)
+
+    kernel = numba.njit(parallel=True, pipeline_class=KernelCompiler)(doubled)
+    x = np.arange(5.0)
+    kernel(x)
+    assert x.tolist() == [0, 2, 4, 6, 8]
+    assert emitted and not any(wrapping in name for name in emitted for wrapping in WRAPPINGS)
+    numba.njit(parallel=True)(doubled)(x)
+    assert all(any(wrapping in name for name in emitted) for wrapping in WRAPPINGS), "Numba's own way is left alone"
