@@ -79,6 +79,7 @@ print(LANES, hashlib.sha256(c.tobytes()).hexdigest())
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names instruction sets of x86")
+@pytest.mark.slow
 def test_narrow_vectors_have_the_same_bits(tmp_path):
     kept = {"NUMBA_CACHE_DIR": str(tmp_path)}
     narrow = {**kept, "NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": "+sse2,+avx,+avx2,+fma"}

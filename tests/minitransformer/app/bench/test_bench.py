@@ -74,6 +74,7 @@ def test_the_arithmetic_is_what_the_kernels_do(kind):
     assert product_flops(loss) == pytest.approx(claimed, rel=0.02)
 
 
+@pytest.mark.slow
 def test_one_case_without_a_peer(tmp_path):
     result = bench(tmp_path, "attention-24", "--against", "nothing", "--rounds", "1", "--json", "figures.json")
     assert result.returncode == 0, result.stderr

@@ -21,7 +21,7 @@ from minitransformer.app.training.run import State
 from minitransformer.optim import Adam
 
 STEP = "step-00000003"
-CASES = 600  # of each kind
+CASES = 300  # of each kind
 JUNK = [
     None, True, False, 0, -1, 1, 2**31, 2**63, 10**30, -(10**30), 0.5, -0.0, 1e308, "", "x", "\x00", "é" * 50, [], {},
     [[]], [1, 2], {"a": 1}, "../x.safetensors", "step-00000003.safetensors", [None] * 20, {"seed": -1}, "float32",

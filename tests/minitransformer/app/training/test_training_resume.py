@@ -31,7 +31,7 @@ def support(*arguments):
     return subprocess.run([sys.executable, SUPPORT, *map(str, arguments)], capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [10, pytest.param(100, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(tmp_path, kills):
     undisturbed = support("train", tmp_path / "undisturbed", 40)
     assert undisturbed.returncode == 0, undisturbed.stderr
