@@ -34,6 +34,7 @@ from kernels.contract import Mask
 from kernels.cpu.dropout import drop, numbers_of
 from kernels.cpu.jit import contiguous, ids64, kernel
 from kernels.cpu.philox import philox
+from kernels.cpu.softmax import part_dot
 from kernels.cpu.tiles import multiply
 from kernels.cpu.vector_math import exp
 
@@ -60,15 +61,6 @@ def any_layout(x):
 def visible_keys(t, keys, mask):
     """Query t sees the keys before this one."""
     return min(keys, t + mask.query_offset + 1) if mask.is_causal else keys
-
-
-@kernel
-def row_dot(a, b):
-    """Σ_d a[d] b[d]"""
-    total = a.dtype.type(0)
-    for d in range(a.size):
-        total += a[d] * b[d]
-    return total
 
 
 @kernel
@@ -278,7 +270,7 @@ def _backward(dq, dk, dv, dout, q, k, v, out, lse, mask, scale, dropout):
         delta, shift = np.empty((h1 - h0, T), q.dtype), np.empty((h1 - h0, T), q.dtype)
         for h in range(h0, h1):
             for t in range(T):
-                delta[h - h0, t] = row_dot(dout[0, b, h, t], out[0, b, h, t])
+                delta[h - h0, t] = part_dot(dout[0, b, h, t], out[0, b, h, t])
                 # a query that saw nothing: its weights are exp(-inf) = 0
                 shift[h - h0, t] = np.inf if lse[b, h, t] == -np.inf else lse[b, h, t]
         q_columns = columns_of_group(q[0, b, h0:h1], 0, T, scale)

@@ -76,6 +76,7 @@ def _part_exp(y, x, shift):
 
 @kernel
 def part_dot(a, b):
+    """Σ_i a[i] b[i]"""
     total = a.dtype.type(0)
     for i in range(a.size):
         total += a[i] * b[i]
