@@ -7,7 +7,7 @@ once where the copy was optimised again as a part of the kernel, and sums may be
 compiled a kernel got other last bits than whoever loaded it later. Here the copies become private to their kernel.
 
 Since a kernel has its copies, the originals need no machine code unless somebody asks for their address, and what
-Numba wraps around a loop need not be optimised before the kernel is: compiling takes a quarter less time.
+Numba wraps around a loop need not be optimised before the kernel is: compiling takes a fifth to a quarter less time.
 """
 
 from llvmlite.binding import Linkage

@@ -28,14 +28,17 @@ def alone() -> None:
 
 
 def main() -> None:
-    print("compiling kernels, where they are not kept from before (a minute) ...", flush=True)
+    print("compiling kernels, where they are not kept from before (a minute or two) ...", flush=True)
     names = sorted(FORWARD, key=lambda name: LONG.index(name) if name in LONG else len(LONG))
     tasks = [(name, dtype) for name in names for dtype in ("float32", "float64")]
     with multiprocessing.get_context("spawn").Pool(initializer=alone) as processes:
         for number, _ in enumerate(processes.imap_unordered(compiled, tasks), 1):
-            if sys.stdout.isatty() or number == len(tasks):
-                print(f"\rkernels compiled, or found: {number} of {len(tasks)}", end="", flush=True)
-    print()
+            if sys.stdout.isatty():
+                print(f"\r{number} of {len(tasks)}", end="", flush=True)
+            elif number % 10 == 0:
+                print(f"{number} of {len(tasks)}", flush=True)
+    if sys.stdout.isatty():
+        print()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Thousands of damaged checkpoints: each is refused by a CheckpointError of one line, or loaded whole.
+"""More than a thousand damaged checkpoints: each is refused by a CheckpointError of one line, or loaded whole.
 
 Half of them are signed again after the damage (length, SHA-256, checksum), so that the checks behind those are met."""
 
