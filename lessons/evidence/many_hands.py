@@ -1,8 +1,8 @@
 """What lesson 19 measures: gradients of slices and their sums in several orders, ranks that are simulated by threads,
 two ways to add up arrays over wires whose bytes are counted, and where sending takes longer than computing.
 
-The ranks run the engine's own training step (minitransformer/app/training/slices.py), so that what breaks the engine
-breaks the trials. They need no MPI: each rank is a thread, and one computes at a time."""
+The ranks run the engine's own training step (minitransformer/app/training/ranks/slices.py), so that what breaks the
+engine breaks the trials. They need no MPI: each rank is a thread, and one computes at a time."""
 
 import math
 import socket
@@ -16,8 +16,8 @@ from autograd import tape
 from minitransformer import LanguageModel
 from minitransformer.app.data import LanguageModelBatches
 from minitransformer.app.ranks import Alone
-from minitransformer.app.training.shares import Shares
-from minitransformer.app.training.slices import SlicedSteps
+from minitransformer.app.training.ranks.shares import Shares
+from minitransformer.app.training.ranks.slices import SlicedSteps
 from minitransformer.optim import Adam
 
 SLICES, LIMIT = 8, 60  # LIMIT: seconds after which a rank that waits for others gives up

@@ -5,7 +5,7 @@ import math
 from autograd import tape
 from lessons.evidence import many_hands
 from lessons.harness.engine import Engine
-from minitransformer.app.training import sending, shares, slices, tree
+from minitransformer.app.training.ranks import sending, shares, slices, tree
 
 
 def mean_of_means(engine: Engine) -> None:

@@ -17,7 +17,7 @@ each of the others.
 import numpy as np
 
 from lessons.exercises.exercise import Case
-from minitransformer.app.training.tree import tree_sum
+from minitransformer.app.training.ranks.tree import tree_sum
 
 TRACK, LESSON, LEVEL, MINUTES = "scale", "19", 1, 15
 RESULTS = ("gradient",)

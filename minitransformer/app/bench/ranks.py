@@ -22,8 +22,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from minitransformer.app.training.shares import Shares
-from minitransformer.app.training.slices import SLICES
+from minitransformer.app.training.ranks.shares import Shares
+from minitransformer.app.training.ranks.slices import SLICES
 from minitransformer.errors import UserError
 from minitransformer.models import build
 

@@ -15,8 +15,8 @@ import autograd.functional as F
 from minitransformer.app import ranks
 from minitransformer.app.bench.worker import peak_megabytes
 from minitransformer.app.data.batches import LanguageModelBatch
-from minitransformer.app.training.sending import Sending
-from minitransformer.app.training.slices import SLICES, SlicedSteps
+from minitransformer.app.training.ranks.sending import Sending
+from minitransformer.app.training.ranks.slices import SLICES, SlicedSteps
 from minitransformer.models import build
 from minitransformer.optim import Adam, clip_grad_norm
 

@@ -48,17 +48,13 @@ two differ in their last bits and in their dropout masks. Slices are computed on
 accumulate: many of them allow for batches that memory does not hold.
 
 loop.py        the steps, and between them evaluation and limits
-slices.py      the steps on several ranks (mpiexec), the same bytes for any number of them
-tree.py        the order in which slices are added
-shares.py      which rank looks after which numbers, and keeps their optimizer state
-sending.py     gradients on their way while backward goes on
-agreement.py   whether all ranks are about to do the same
 run.py         where a run stands; starting, resuming, saving it
 metrics.py     its numbers: averaged, written down, drawn
 options.py     how long to train, how often to look
 interrupts.py  Ctrl-C and a closed terminal as polite requests
 environment.py what decides about the last bits: versions, processor, BLAS
 checkpoints/   what is saved, and how it is read with suspicion
+ranks/         the steps on several ranks (mpiexec), the same bytes for any number of them
 """
 
 from minitransformer.app.training.loop import train

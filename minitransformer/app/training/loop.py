@@ -14,13 +14,13 @@ import autograd.functional as F
 from autograd import Tensor, no_grad
 from minitransformer.app.progress import Pace, Progress, Silent, Status, progress_on
 from minitransformer.app.ranks import Alone, training_on
-from minitransformer.app.training.agreement import demand_agreement, digest
 from minitransformer.app.training.checkpoints import JsonObject
 from minitransformer.app.training.interrupts import Interrupts
 from minitransformer.app.training.metrics import Meter, with_perplexity
 from minitransformer.app.training.options import Options
+from minitransformer.app.training.ranks.agreement import demand_agreement, digest
+from minitransformer.app.training.ranks.slices import SLICES, SlicedSteps
 from minitransformer.app.training.run import BatchSource, Result, Run, count_batches
-from minitransformer.app.training.slices import SLICES, SlicedSteps
 from minitransformer.errors import TrainingError
 from minitransformer.models import Model
 from minitransformer.optim import Optimizer, Schedule, clip_grad_norm, constant
@@ -53,7 +53,7 @@ def _repeat_steps(
 
 
 def _repeat_sliced_steps(steps: SlicedSteps, lr: Callable[[int], float], between: _BetweenSteps[Any, Any]) -> None:
-    """The same over slices of each batch, which ranks share: see slices.py."""
+    """The same over slices of each batch, which ranks share: see ranks/slices.py."""
     run = between.run
     for batch in between.batches_until_the_end():
         values, norm = steps.step(run.state.step, batch, lr(run.state.step + 1), run.demand_finite)

@@ -5,8 +5,8 @@ import numpy as np
 from minitransformer import LanguageModel
 from minitransformer.app.data import LanguageModelBatches
 from minitransformer.app.tasks.measures import word_loss
-from minitransformer.app.training.shares import Shares
-from minitransformer.app.training.slices import SlicedSteps
+from minitransformer.app.training.ranks.shares import Shares
+from minitransformer.app.training.ranks.slices import SlicedSteps
 from minitransformer.optim import Adam
 
 

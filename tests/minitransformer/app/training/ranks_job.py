@@ -30,7 +30,8 @@ from minitransformer.app.data import ClassifierBatches, LanguageModelBatches, Tr
 from minitransformer.app.data.batches import BertBatch
 from minitransformer.app.progress import Pace, Silent
 from minitransformer.app.tasks import measures
-from minitransformer.app.training import Options, loop, run, sending, shares, slices, train, tree
+from minitransformer.app.training import Options, loop, run, train
+from minitransformer.app.training.ranks import sending, shares, slices, tree
 from minitransformer.optim import SGD, Adam
 
 SMALL = {"d_model": 8, "n_heads": 2, "d_ff": 12, "max_len": 12, "dropout": 0.3, "seed": 3}

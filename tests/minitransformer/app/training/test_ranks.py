@@ -27,7 +27,7 @@ from ranks_support import (
 from snippets import snippets
 
 from minitransformer import __version__
-from minitransformer.app.training.shares import BLOCK
+from minitransformer.app.training.ranks.shares import BLOCK
 
 PAGE = Path(__file__).parents[4] / "docs" / "ranks.md"
 JOB = Path(__file__).with_name("ranks_job.py")

@@ -16,11 +16,11 @@ from minitransformer.app.progress import Silent
 from minitransformer.app.ranks import Alone, is_first, shared, under_mpi
 from minitransformer.app.tasks.measures import word_loss
 from minitransformer.app.training import Options, train
-from minitransformer.app.training.agreement import demand_agreement
 from minitransformer.app.training.loop import _fingerprint
-from minitransformer.app.training.shares import BLOCK, OwnPart, Shares
-from minitransformer.app.training.slices import SlicedSteps
-from minitransformer.app.training.tree import Node, add_node, cuts
+from minitransformer.app.training.ranks.agreement import demand_agreement
+from minitransformer.app.training.ranks.shares import BLOCK, OwnPart, Shares
+from minitransformer.app.training.ranks.slices import SlicedSteps
+from minitransformer.app.training.ranks.tree import Node, add_node, cuts
 from minitransformer.app.watcher import RANK
 from minitransformer.errors import TrainingError
 from minitransformer.optim import SGD

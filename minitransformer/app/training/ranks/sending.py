@@ -12,8 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 
 from minitransformer.app.ranks import Alone
-from minitransformer.app.training import tree
-from minitransformer.app.training.shares import Shares
+from minitransformer.app.training.ranks import tree
+from minitransformer.app.training.ranks.shares import Shares
 
 
 class Sending:

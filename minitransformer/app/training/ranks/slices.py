@@ -26,9 +26,9 @@ import numpy as np
 import autograd.functional as F
 from minitransformer.app.data.batches.rows import can_be_cut
 from minitransformer.app.ranks import Alone
-from minitransformer.app.training import tree
-from minitransformer.app.training.sending import Sending
-from minitransformer.app.training.shares import OwnPart, Shares
+from minitransformer.app.training.ranks import tree
+from minitransformer.app.training.ranks.sending import Sending
+from minitransformer.app.training.ranks.shares import OwnPart, Shares
 from minitransformer.errors import TrainingError
 from minitransformer.models import Model
 from minitransformer.optim import Optimizer
