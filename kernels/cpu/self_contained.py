@@ -6,6 +6,10 @@ instead of its own copy. In the process that compiles, it is: the helper that wa
 once where the copy was optimised again as a part of the kernel, and sums may be regrouped at each time. So whoever
 compiled a kernel got other last bits than whoever loaded it later. Here the copies become private to their kernel.
 
+What is copied is the helper as it was before it became machine code itself. The last steps of that rewrite addresses
+in a way that no optimisation may see again: the first row of an array, at distance 0, is then an address that begins
+with the pointer 0, and LLVM would drop what is done there as impossible.
+
 Since a kernel has its copies, the originals need no machine code unless somebody asks for their address, and what
 Numba wraps around a loop need not be optimised before the kernel is: compiling takes a fifth to a quarter less time.
 """
@@ -23,6 +27,8 @@ class SelfContained(JITCodeLibrary):
         for function in self._final_module.functions:
             if function.linkage in REPLACEABLE and not function.is_declaration:
                 function.linkage = Linkage.internal
+        self._finalized = True
+        self._get_module_for_linking()  # remembers the copy for those who call this kernel
         super()._finalize_final_module()
 
 
@@ -43,6 +49,7 @@ class Part(JITCodeLibrary):
         self._ensure_finalized()
         if not self.is_machine_code:
             self.is_machine_code = True
+            self._get_module_for_linking()  # as above
             super()._finalize_final_module()
         return super().get_pointer_to_function(name)
 

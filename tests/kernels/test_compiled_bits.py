@@ -102,3 +102,20 @@ def test_a_part_of_a_kernel_becomes_machine_code_only_when_somebody_asks(monkeyp
     assert emitted and not any(wrapping in name for name in emitted for wrapping in WRAPPINGS)
     numba.njit(parallel=True)(doubled)(x)
     assert all(any(wrapping in name for name in emitted) for wrapping in WRAPPINGS), "Numba's own way is left alone"
+
+
+def test_what_other_kernels_copy_is_from_before_machine_code():
+    """The last steps to machine code rewrite addresses; LLVM begins the names of what they add with "lsr"."""
+
+    def add_up(x):
+        total = 0.0
+        for row in range(x.shape[0]):
+            for column in range(x.shape[1]):
+                total += x[row, column]
+        return total
+
+    kernel = numba.njit(pipeline_class=KernelCompiler)(add_up)
+    assert kernel(np.ones((3, 5))) == 15
+    library = kernel.overloads[kernel.signatures[0]].library
+    assert "%lsr." in str(library._final_module), "nothing was rewritten, so this test shows nothing"
+    assert "%lsr." not in str(library._get_module_for_linking())
