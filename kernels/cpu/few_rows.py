@@ -118,14 +118,39 @@ def _compiled_fetch(weight, f, rows, part, parts):
     return fetch
 
 
-@intrinsic
-def prefetch(typing, address):
-    def generate(context, builder, signature, args):
-        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        function = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], function)
-        to_read, second_cache, data = number(0), number(2), number(1)  # the first cache is full of what is in use
-        builder.call(prefetch, [builder.inttoptr(args[0], pointer), to_read, second_cache, data])
-        return context.get_dummy_value()
+def fetch_to_write(y, n0, n1, f0, f1):
+    """Asks for y[n0:n1, f0:f1], which will be written to."""
 
-    return types.void(types.int64), generate
+
+@overload(fetch_to_write)
+def _compiled_fetch_to_write(y, n0, n1, f0, f1):
+    def fetch(y, n0, n1, f0, f1):
+        size = y.itemsize
+        for n in range(n0, n1):
+            row = y.ctypes.data + n * y.strides[0]
+            for address in range(row + f0 * size, row + f1 * size, LINE):
+                prefetch_to_write(address)
+
+    return fetch
+
+
+def _prefetch(to_write, cache):
+    """An instruction that asks for the line of memory at an address. The cache is 2 for the second, 3 for the first."""
+
+    @intrinsic
+    def prefetch(typing, address):
+        def generate(context, builder, signature, args):
+            pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+            function = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+            prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], function)
+            data = number(1)  # and not instructions
+            builder.call(prefetch, [builder.inttoptr(args[0], pointer), number(to_write), number(cache), data])
+            return context.get_dummy_value()
+
+        return types.void(types.int64), generate
+
+    return prefetch
+
+
+prefetch = _prefetch(0, 2)  # the first cache is full of what is in use
+prefetch_to_write = _prefetch(1, 3)

@@ -14,7 +14,7 @@ from kernels.cpu.blas import blocks
 from kernels.cpu.few_rows import COLUMNS as TILE
 from kernels.cpu.few_rows import few_rows, is_few
 from kernels.cpu.jit import contiguous, kernel
-from kernels.cpu.panels import SIDE, TASKS, WIDE, by_panels, panel_rows, part
+from kernels.cpu.panels import STEP, TASKS, WIDE, by_panels, panel_rows, part
 from kernels.cpu.sums import ROWS as SUMMED_ROWS
 from kernels.cpu.sums import joined, row_tasks
 from kernels.cpu.tiles import ROWS as TILE_ROWS
@@ -97,7 +97,7 @@ def panel_grid(rows, width, columns):
 def panel_block(task, down, across, rows, columns):
     """One of these blocks. A thread takes tasks that follow each other: these have different rows, and the last rows
     may be fewer."""
-    (n0, n1), (f0, f1) = part(task % down, down, rows, WIDE), part(task // down, across, columns, SIDE)
+    (n0, n1), (f0, f1) = part(task % down, down, rows, WIDE), part(task // down, across, columns, STEP)
     return n0, n1, f0, f1
 
 

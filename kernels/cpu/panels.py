@@ -3,7 +3,9 @@
 That product reads single numbers of its first operand, wherever they lie, and rows of its second. So W is read as it
 lies, and each task makes panels of its part of x, once: WIDE rows, turned so that their numbers c are neighbours. What
 comes out, SIDE rows of W times WIDE rows of x, is transposed and in the first cache; there it gets the bias and is
-turned back on its way to y. While SIDE rows of W are in use, the next are on their way to the cache.
+turned back on its way to y. While SIDE rows of W are in use, the next are on their way to the cache, and so is the place
+in y: a processor reads a line of memory before it writes to it. Many rows of W make long pieces of rows of y, which
+begin and end in the midst of a line; and numbers of a panel that are in the first cache serve all of them.
 
 BLAS turns both operands into such panels, for every block anew, and the bias is one more sweep. How much that saves
 stands in README.md.
@@ -18,12 +20,13 @@ from numba import types
 from numba.extending import intrinsic, overload, register_jitable
 
 from kernels.cpu.blas import blocks
-from kernels.cpu.few_rows import fetch_part
+from kernels.cpu.few_rows import fetch_part, fetch_to_write
 from kernels.cpu.jit import kernel
 from kernels.cpu.tiles import LANES, multiply
 
 WIDE = 2 * LANES  # rows of x in a panel: the columns of a whole tile
-SIDE = 16 if LANES == 16 else 24  # rows of W at a time: whole tiles, and whole vectors of y
+STEP = 16 if LANES == 16 else 24  # rows of W that are whole tiles, and whole vectors of y: tasks are cut there
+SIDE = 64 if LANES == 16 else 72  # rows of W at a time
 TERMS = 128  # of a sum in one go; between two of them, the next numbers of W are asked for
 CACHED = 2**17  # numbers of x in the panels of one task: half of the second cache
 MOST = 128  # rows of x in one task
@@ -70,6 +73,7 @@ def by_panels(y, x, weight, bias, f0, f1):
             n0 = p * WIDE
             n = min(WIDE, N - n0)
             turned = tile[:rows, : blocks(n, 8) * 8]
+            fetch_to_write(y, n0, n0 + n, f, f + rows)
             for c in range(0, C, TERMS):
                 fetch_part(weight, f + SIDE, SIDE, p * parts + c // TERMS, P * parts)
                 w, columns = weight[f : f + rows, c : c + TERMS], panels[p, c : c + TERMS, : turned.shape[1]]

@@ -34,6 +34,9 @@ FEATURES = getattr(numba.config, "CPU_FEATURES", None) or binding.get_host_cpu_f
 LANES, ROWS = (16, 8) if "+avx512f" in FEATURES else (8, 6)
 # The part of b that all rows of a long product meet before the next one: with as much of a, half of the second cache.
 TERMS, COLUMNS = 256, 256
+# The same where a is transposed: each step then reads another row of it, often on another page of memory, and a
+# processor knows the places of less than 100 pages by heart.
+TERMS_TRANSPOSED = 64
 
 
 @intrinsic(prefer_literal=True)
@@ -176,7 +179,8 @@ def multiply_long(c, a, b, transpose_a, add):
 
     c (m, n); op(a) (m, k); b (k, n)"""
     n, k = c.shape[1], b.shape[0]
-    parts = max(1, (k + TERMS - 1) // TERMS)
+    terms = TERMS_TRANSPOSED if transpose_a else TERMS
+    parts = max(1, (k + terms - 1) // terms)
     for j0 in range(0, n, COLUMNS):
         j1 = min(j0 + COLUMNS, n)
         for part in range(parts):
