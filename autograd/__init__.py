@@ -28,7 +28,7 @@ if getattr(kernels, "PROJECT", None) != PROJECT:
 from autograd import functional  # noqa: E402 - only after the check above
 from autograd.draw import draw  # noqa: E402
 from autograd.errors import AutogradError, MissingRule  # noqa: E402
-from autograd.function import Function, no_grad  # noqa: E402
+from autograd.function import Function, is_grad_enabled, no_grad  # noqa: E402
 from autograd.functional import manual_seed  # noqa: E402
 from autograd.gradcheck import GradcheckError, gradcheck  # noqa: E402
 from autograd.recomputation import recompute  # noqa: E402
@@ -44,6 +44,7 @@ __all__ = [
     "draw",
     "functional",
     "gradcheck",
+    "is_grad_enabled",
     "manual_seed",
     "no_grad",
     "ones",

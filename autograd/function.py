@@ -28,6 +28,11 @@ def no_grad() -> Iterator[None]:
         grad_mode.set(former)
 
 
+def is_grad_enabled() -> bool:
+    """Whether operations are recorded here, for a gradient that may follow."""
+    return grad_mode.get()
+
+
 class Function:
     """One differentiable operation. A subclass has two methods, next to each other:
 

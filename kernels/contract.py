@@ -153,6 +153,14 @@ def _word_has_queries(name: str, given: dict[str, Any], sizes: dict[str, int]) -
         raise KernelError(f"{name}: base must be positive, not {given['base']}")
 
 
+def _heads_fit(name: str, given: dict[str, Any], sizes: dict[str, int]) -> None:
+    C, H = sizes["C"], given["n_heads"]
+    if sizes["A"] != 3 * C:
+        raise KernelError(f"{name}: w_in has {sizes['A']} rows; queries, keys and values of width {C} are {3 * C}")
+    if H < 1 or C % H:
+        raise KernelError(f"{name}: a width of {C} cannot be divided among {H} heads")
+
+
 def _scalar_gradient(name: str, given: dict[str, Any], _sizes: dict[str, int]) -> None:
     if given["dloss"].shape != ():
         raise KernelError(f"{name}: dloss must be a single number, not an array of shape {given['dloss'].shape}")
@@ -211,6 +219,15 @@ kernel("feed_forward",
        "feed_forward_backward: dy (N, E); x (N, C); w1 (F, C); w2 (E, F); pre (N, F); activation name",
        "dx (N, C), dw1 (F, C), db1 (F), dw2 (E, F), db2 (E)",
        "4*N*C*F + 4*N*F*E + 4*N*F + N*E", "N*E + N*C + F*C + E*F + N*F", "N*C + F*C + F + E*F + E")  # fmt: skip
+
+# A layer of an encoder as a whole, for models that only compute: norm(h + feed_forward(h)), h = norm(x + attention(x)).
+kernel("encoder_layer",
+       """encoder_layer: x (B, T, C); w_in (A, C); b_in (A); w_out (C, C); b_out (C); weight1 (C); bias1 (C); w1 (F, C);
+          b1 (F); w2 (C, F); b2 (C); weight2 (C); bias2 (C); mask.key_lengths (B) int <= T | none; mask.is_causal flag;
+          mask.query_offset count; n_heads count; eps real; activation name""",
+       "y (B, T, C)",
+       "B*T*(2*C*(A + C + 2*F) + A + 21*C + 2*F + 2*n_heads + 8) + B*P*(4*C + 4*n_heads)",
+       "B*T*C + A*C + A + C*C + 2*F*C + F + 6*C", "B*T*C", _heads_fit)  # fmt: skip
 
 GATED = "N*F*({} + with_b_gate + with_b_up) + N*E*with_b_down"  # flops beside the products
 BIASES = "F*(with_b_gate + with_b_up) + E*with_b_down"

@@ -332,7 +332,7 @@ def _derived(given: dict[str, Any], sizes: dict[str, int]) -> dict[str, int]:
     if "kind" in given:
         derived["C"] = sizes["R"] // QUANTISED[given["kind"]] * WEIGHTS_OF_A_BLOCK
     if "mask.is_causal" in given:
-        T, S = sizes["T"], sizes["S"]
+        T, S = sizes["T"], sizes.get("S", sizes["T"])  # a layer that looks at itself has no S
         offset = min(given["mask.query_offset"], S)
         derived["P"] = sum(min(S, t + 1 + offset) for t in range(T)) if given["mask.is_causal"] else T * S
     if "a" in given and "b" in given:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import autograd.functional as F
 from autograd import Tensor, recompute
+from minitransformer import fused_layer
 from minitransformer.attention_weights import attention_weights
 from minitransformer.config import GATED, Config
 from minitransformer.module import Init, Module
@@ -274,6 +275,8 @@ def activated(x: Tensor, name: str) -> Tensor:
 class EncoderLayer(_Layer):
     """Self-attention, then feed-forward. The names are those of torch.nn.TransformerEncoderLayer."""
 
+    fused = False  # one kernel computes all of it where no gradient will follow: see Model.fuse
+
     def __init__(self, config: Config, *, init: Init | None = None):
         init = init or Init()
         super().__init__(config)
@@ -294,6 +297,8 @@ class EncoderLayer(_Layer):
 
         only (B)  one position of each row, which alone is wanted → (B, 1, C). It still looks at all the others, but
                   what they would have become is not computed."""
+        if self.fused and only is None and cache is None and fused_layer.fits(self):
+            return fused_layer.compute(self, x, is_causal, key_lengths)
         if only is None:
             options: dict[str, Any] = {"is_causal": is_causal, "key_lengths": key_lengths, "cache": cache}
             x = self._residual(x, self.norm1, lambda x: self.self_attn(x, **options))

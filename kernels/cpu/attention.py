@@ -129,7 +129,7 @@ def fill_words(words, key, first, queries, head, dropout):
 
 
 @kernel
-def _forward_tile(out, lse, q, k, v, first, queries, keys, mask, scale, dropout, head):
+def attend_tile(out, lse, q, k, v, first, queries, keys, mask, scale, dropout, head):
     """Queries first ... first + queries of the heads of a group.   out, q (heads, T, D); lse (heads, T); k, v (S, D)"""
     queries = min(queries, q.shape[1] - first)
     heads, D = q.shape[0], q.shape[2]
@@ -197,7 +197,7 @@ def _forward(out, lse, q, k, v, mask, scale, dropout):
         tile = turn // 2 if turn % 2 == 0 else tiles - 1 - turn // 2  # light, heavy, light, heavy ...
         b, g = group // G, group % G
         h = g * heads
-        _forward_tile(
+        attend_tile(
             out[0, b, h : h + heads], lse[b, h : h + heads], q[0, b, h : h + heads], k[0, b, g], v[0, b, g],
             tile * queries, queries, mask.key_lengths[b], mask, scale, dropout, b * H + h,
         )  # fmt: skip
@@ -327,7 +327,7 @@ def gradients_like(*arrays):
     return [fresh_like(first), *(gradients_like(*others) if others else ())]
 
 
-def _options(q, k, mask, scale, dropout):
+def plain_options(q, k, mask, scale, dropout):
     """The options with exactly one type each, so that the kernels are compiled once a dtype."""
     keys = k.shape[2]
     lengths = np.full(len(q), keys, np.int64) if mask.key_lengths is None else ids64(mask.key_lengths)
@@ -338,7 +338,7 @@ def _options(q, k, mask, scale, dropout):
 def attention(q, k, v, mask, scale, dropout):
     """q (B, H, T, D); k, v (B, G, S, D) → out (B, H, T, D), lse (B, H, T) = log Σ_s exp(score)"""
     out, lse = fresh_like(q), np.empty(q.shape[:3], dtype=q.dtype)
-    options = _options(q, k, mask, scale, dropout)
+    options = plain_options(q, k, mask, scale, dropout)
     _forward(any_layout(out), lse, any_layout(q), any_layout(k), any_layout(v), *options)
     return out, lse
 
@@ -353,7 +353,7 @@ def attention_backward(dout, q, k, v, out, lse, mask, scale, dropout):
         dx[None] if count == 1 else np.empty((count, *dx.shape), dx.dtype)
         for dx, count in zip(gradients, (shares, owners, owners), strict=True)
     ]
-    options = _options(q, k, mask, scale, dropout)
+    options = plain_options(q, k, mask, scale, dropout)
     _backward(*(any_layout(x) for x in (*parts, dout, q, k, v, out)), contiguous(lse), *options)
     for dx, part in zip(gradients, parts, strict=True):
         if len(part) > 1:

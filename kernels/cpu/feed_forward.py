@@ -34,29 +34,20 @@ CODES = {"relu": RELU, "gelu": GELU, "tanh": TANH, "gelu_tanh": GELU_TANH}
 
 
 @kernel
-def _activate(hidden, pre, n, f0, f1, activation):
-    """hidden = activation(pre) in one row, f0 ≤ f < f1.   hidden, pre (N, F)"""
+def activate(hidden, pre, activation):
+    """hidden = activation(pre).   both (n), of neighbours, and not the same"""
     if activation == RELU:
-        for f in range(f0, f1):
-            hidden[n, f] = relu_value(pre[n, f])
+        for i in range(pre.size):
+            hidden[i] = relu_value(pre[i])
     elif activation == GELU:
-        for f in range(f0, f1):
-            hidden[n, f] = gelu_value(pre[n, f])
+        for i in range(pre.size):
+            hidden[i] = gelu_value(pre[i])
     elif activation == GELU_TANH:
-        for f in range(f0, f1):
-            hidden[n, f] = gelu_tanh_value(pre[n, f])
+        for i in range(pre.size):
+            hidden[i] = gelu_tanh_value(pre[i])
     else:
-        for f in range(f0, f1):
-            hidden[n, f] = math.tanh(pre[n, f])
-
-
-@kernel
-def _bias_activation(hidden, pre, bias, f0, f1, activation):
-    """pre[n] += bias;  hidden = activation(pre), for f0 ≤ f < f1.   hidden, pre (n, F); bias (F)"""
-    for n in range(pre.shape[0]):
-        for f in range(f0, f1):
-            pre[n, f] += bias[f]
-        _activate(hidden, pre, n, f0, f1, activation)
+        for i in range(pre.size):
+            hidden[i] = math.tanh(pre[i])
 
 
 @kernel
@@ -91,7 +82,7 @@ def _feed_forward(y, pre, x, w1, b1, w2, b2, activation):
         hidden = np.empty((n1 - n0, F), pre.dtype)
         by_panels(pre[n0:n1], x[n0:n1], w1, b1, 0, F)
         for n in range(n1 - n0):
-            _activate(hidden, pre[n0:n1], n, 0, F, activation)
+            activate(hidden[n], pre[n0 + n], activation)
         by_panels(y[n0:n1], hidden, w2, b2, 0, E)
 
 
@@ -102,7 +93,9 @@ def _feed_forward_few(y, pre, hidden, x, w1, b1, w2, b2, activation):
     for task in prange(tasks):
         f0, f1 = strip(task, tasks, F)
         few_rows(pre, x, w1, f0, f1)
-        _bias_activation(hidden, pre, b1, f0, f1, activation)
+        add_bias(pre, b1, 0, N, f0, f1)
+        for n in range(N):
+            activate(hidden[n][f0:f1], pre[n][f0:f1], activation)
     tasks = strips(E)
     for task in prange(tasks):
         f0, f1 = strip(task, tasks, E)
@@ -118,7 +111,7 @@ def _feed_forward_by_columns(y, pre, hidden, x, w1, b1, w2, b2, activation):
         n0, n1, f0, f1 = panel_block(task, down, across, N, F)
         by_panels(pre[n0:n1], x[n0:n1], w1, b1, f0, f1)
         for n in range(n0, n1):
-            _activate(hidden, pre, n, f0, f1, activation)
+            activate(hidden[n][f0:f1], pre[n][f0:f1], activation)
     down, across = panel_grid(N, F, E)
     for task in prange(down * across):
         n0, n1, f0, f1 = panel_block(task, down, across, N, E)

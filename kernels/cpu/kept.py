@@ -32,14 +32,12 @@ class SealedFiles(IndexDataCacheFile):
         contents = self._read(self._index_path)
         if contents is None:
             return {}
-        version, inside = pickle.loads(contents)
-        if version != self._version:  # another Numba's index may not even unpickle
-            return {}
-        stamp, overloads = pickle.loads(inside)
-        return overloads if stamp == self._source_stamp else {}
+        *made_by, overloads = pickle.loads(contents)
+        # what others wrote may not even unpickle: another Numba, or sources whose classes have gone since
+        return pickle.loads(overloads) if made_by == [self._version, self._source_stamp] else {}
 
     def _save_index(self, overloads):
-        self._write(self._index_path, pickle.dumps((self._version, self._dump((self._source_stamp, overloads)))))
+        self._write(self._index_path, pickle.dumps((self._version, self._source_stamp, self._dump(overloads))))
 
     def load(self, key):
         name = self._load_index().get(key)

@@ -19,33 +19,39 @@ def _part_squares(x, centre):
     return total
 
 
-@kernel(parallel=True)
-def _layer_norm(y, mean, rstd, x, weight, bias, eps):
-    N, C = x.shape
+@kernel(inline=True)
+def norm_row(y, mean, rstd, x, n, weight, bias, eps):
+    """y[n] = norm(x[n])"""
+    C = x.shape[1]
     one = x.dtype.type(1)
     share = one / x.dtype.type(C)
-    for n in prange(N):
-        total, squares = 0.0, 0.0
-        if C <= TERMS:  # the usual case, without the cost of slices
-            part = x.dtype.type(0)
-            for c in range(C):
-                part += x[n, c]
-            centre = part * share
-            part = x.dtype.type(0)
-            for c in range(C):
-                part += (x[n, c] - centre) * (x[n, c] - centre)
-            squares = np.float64(part)
-        else:
-            for start in range(0, C, TERMS):
-                total += part_sum(x[n][start : start + TERMS])
-            centre = x.dtype.type(total) * share
-            for start in range(0, C, TERMS):
-                squares += _part_squares(x[n][start : start + TERMS], centre)
-        inverse = one / np.sqrt(x.dtype.type(squares) * share + eps)
+    total, squares = 0.0, 0.0
+    if C <= TERMS:  # the usual case, without the cost of slices
+        part = x.dtype.type(0)
         for c in range(C):
-            y[n, c] = (x[n, c] - centre) * inverse * weight[c] + bias[c]
-        mean[n] = centre
-        rstd[n] = inverse
+            part += x[n, c]
+        centre = part * share
+        part = x.dtype.type(0)
+        for c in range(C):
+            part += (x[n, c] - centre) * (x[n, c] - centre)
+        squares = np.float64(part)
+    else:
+        for start in range(0, C, TERMS):
+            total += part_sum(x[n][start : start + TERMS])
+        centre = x.dtype.type(total) * share
+        for start in range(0, C, TERMS):
+            squares += _part_squares(x[n][start : start + TERMS], centre)
+    inverse = one / np.sqrt(x.dtype.type(squares) * share + eps)
+    for c in range(C):
+        y[n, c] = (x[n, c] - centre) * inverse * weight[c] + bias[c]
+    mean[n] = centre
+    rstd[n] = inverse
+
+
+@kernel(parallel=True)
+def _layer_norm(y, mean, rstd, x, weight, bias, eps):
+    for n in prange(len(x)):
+        norm_row(y, mean, rstd, x, n, weight, bias, eps)
 
 
 def layer_norm(x, weight, bias, eps):

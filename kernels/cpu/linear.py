@@ -47,12 +47,14 @@ def column_sums(x):
 
 @kernel
 def add_bias(y, bias, n0, n1, f0, f1):
-    """y[n, f] += bias[f] in one block; an empty bias is none. Ranges instead of slices: in a slice of columns the
-    compiler no longer knows that neighbours are neighbours.   y (N, F); bias (F)"""
+    """y[n, f] += bias[f] in one block; an empty bias is none. Pieces of rows instead of ranges of columns: an index
+    that might be negative is looked at each time, and the loop is not vectorised.   y (N, F); bias (F)"""
     if bias.size:
+        piece = bias[f0:f1]
         for n in range(n0, n1):
-            for f in range(f0, f1):
-                y[n, f] += bias[f]
+            row = y[n][f0:f1]
+            for f in range(row.size):
+                row[f] += piece[f]
 
 
 @register_jitable

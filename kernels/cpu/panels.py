@@ -3,9 +3,9 @@
 That product reads single numbers of its first operand, wherever they lie, and rows of its second. So W is read as it
 lies, and each task makes panels of its part of x, once: WIDE rows, turned so that their numbers c are neighbours. What
 comes out, SIDE rows of W times WIDE rows of x, is transposed and in the first cache; there it gets the bias and is
-turned back on its way to y. While SIDE rows of W are in use, the next are on their way to the cache, and so is the place
-in y: a processor reads a line of memory before it writes to it. Many rows of W make long pieces of rows of y, which
-begin and end in the midst of a line; and numbers of a panel that are in the first cache serve all of them.
+turned back on its way to y. While SIDE rows of W are in use, the next are on their way to the cache, and so is the
+place in y: a processor reads a line of memory before it writes to it. Many rows of W make long pieces of rows of y,
+fewer of which begin or end in the midst of a line; and a part of a panel in the first cache serves all of them.
 
 BLAS turns both operands into such panels, for every block anew, and the bias is one more sweep. How much that saves
 stands in README.md.
@@ -47,16 +47,55 @@ def part(number, parts, size, step):
     return number * steps // parts * step, min(size, (number + 1) * steps // parts * step)
 
 
+@register_jitable
+def lanes_of(p, N):
+    """How many lanes of panel p are computed: those of its rows, up to a multiple of 8."""
+    return blocks(min(WIDE, N - p * WIDE), 8) * 8
+
+
 @kernel
-def _pack(panels, x):
-    """panels[p, c, i] = x[p · WIDE + i, c]; what is behind the last row is 0.   panels (P, C, WIDE); x (N, C)"""
+def pack(panels, x):
+    """panels[p, c, i] = x[p · WIDE + i, c]; what is computed behind the last row is 0.
+    panels (P, C, WIDE); x (N, C)"""
     N, C = x.shape
     for p in range(panels.shape[0]):
         n0 = p * WIDE
         n1 = min(n0 + WIDE, N)
         turn(panels[p][:, : n1 - n0], x[n0:n1])
-        for c in range(C if n1 - n0 < WIDE else 0):
-            panels[p, c, n1 - n0 :] = 0
+        for c in range(C):
+            for i in range(n1 - n0, lanes_of(p, N)):
+                panels[p, c, i] = 0
+
+
+@kernel
+def tile_by_panel(tile, weight, bias, panel, f, end, lanes, number, panels):
+    """tile[i, j] = Σ_c weight[f + i, c] panel[c, j] + bias[f + i] for f + i < end and j < lanes; an empty bias is none.
+    It is product `number` of so many `panels` with these rows of W, during which the next rows are asked for.
+    tile (SIDE, WIDE); weight (F, C); bias (F); panel (C, WIDE)"""
+    C, turned = weight.shape[1], tile[: end - f, :lanes]
+    parts = blocks(C, TERMS)
+    for c in range(0, C, TERMS):
+        fetch_part(weight, f + SIDE, SIDE, number * parts + c // TERMS, panels * parts)
+        multiply(turned, weight[f:end, c : c + TERMS], panel[c : c + TERMS, :lanes], False, c > 0)
+    if bias.size:
+        for i in range(end - f):
+            row, shift = tile[i], bias[f + i]
+            for j in range(lanes):
+                row[j] += shift
+
+
+@kernel
+def times_panels(y, panels, weight, bias, f0, f1):
+    """The product of all panels, turned back.   y (N, F); panels (P, C, WIDE)"""
+    N, P = len(y), panels.shape[0]
+    tile = np.empty((SIDE, WIDE), y.dtype)
+    for f in range(f0, f1, SIDE):
+        end = min(f + SIDE, f1)
+        for p in range(P):
+            n0, n1 = p * WIDE, min(N, (p + 1) * WIDE)
+            fetch_to_write(y, n0, n1, f, end)
+            tile_by_panel(tile, weight, bias, panels[p], f, end, lanes_of(p, N), p, P)
+            turn(y[n0:n1, f:end], tile[: end - f, : n1 - n0])
 
 
 @kernel
@@ -64,25 +103,9 @@ def by_panels(y, x, weight, bias, f0, f1):
     """y[n, f] = Σ_c x[n, c] weight[f, c] + bias[f] for all n and f0 ≤ f < f1; an empty bias is none.
     y (N, F); x (N, C); weight (F, C); bias (F)"""
     N, C = x.shape
-    P, parts = blocks(N, WIDE), blocks(C, TERMS)
-    panels, tile = np.empty((P, C, WIDE), x.dtype), np.empty((SIDE, WIDE), x.dtype)
-    _pack(panels, x)
-    for f in range(f0, f1, SIDE):
-        rows = min(SIDE, f1 - f)
-        for p in range(P):
-            n0 = p * WIDE
-            n = min(WIDE, N - n0)
-            turned = tile[:rows, : blocks(n, 8) * 8]
-            fetch_to_write(y, n0, n0 + n, f, f + rows)
-            for c in range(0, C, TERMS):
-                fetch_part(weight, f + SIDE, SIDE, p * parts + c // TERMS, P * parts)
-                w, columns = weight[f : f + rows, c : c + TERMS], panels[p, c : c + TERMS, : turned.shape[1]]
-                multiply(turned, w, columns, False, c > 0)
-            if bias.size:
-                for i in range(rows):
-                    for j in range(turned.shape[1]):
-                        turned[i, j] += bias[f + i]
-            turn(y[n0 : n0 + n, f : f + rows], turned[:, :n])
+    panels = np.empty((blocks(N, WIDE), C, WIDE), x.dtype)
+    pack(panels, x)
+    times_panels(y, panels, weight, bias, f0, f1)
 
 
 def turn(to, x):

@@ -8,7 +8,7 @@ import numpy as np
 
 from autograd import Tensor, no_grad
 from minitransformer.config import Config, field_named, names_of
-from minitransformer.layers import Embedding, MultiheadAttention, Stack, norm
+from minitransformer.layers import Embedding, EncoderLayer, MultiheadAttention, Stack, norm
 from minitransformer.models.inputs import row_lengths
 from minitransformer.module import Init, Module
 from minitransformer.positions import Positions
@@ -59,6 +59,15 @@ class Model(Module):
         for part in self.modules():
             if isinstance(part, Stack):
                 part.recompute = on
+        return self
+
+    def fuse(self, on: bool = True) -> Self:
+        """From now on, under `no_grad` and without dropout, one kernel computes a whole encoder layer: the same up to
+        rounding in less time, a third less on few words. Layers of another form than BERT's (norms before, gates,
+        rotary positions) go their usual way, and so does a model that writes word by word."""
+        for part in self.modules():
+            if isinstance(part, EncoderLayer):
+                part.fused = on
         return self
 
     def generate(self, ids: Any, lengths: Any = None, **options: Any) -> list[list[int]]:

@@ -36,7 +36,8 @@ def test_every_tier_has_every_kernel_under_the_same_path():
 
 
 def test_every_forward_kernel_has_samples():
-    without = {"adam", "attend_word", "dequantise", "sum_of_squares"}  # no derivative; tested by themselves
+    # no derivative; tested by themselves
+    without = {"adam", "attend_word", "dequantise", "encoder_layer", "sum_of_squares"}
     forward = {name for name in CONTRACT if not name.endswith("_backward")} - without
     assert forward == set(SAMPLES)
 

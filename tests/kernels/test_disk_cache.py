@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections import namedtuple
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -100,6 +102,20 @@ def test_code_of_former_sources_is_not_run(tmp_path):
     files.save("key", "code")
     files.save("another key", "other code")
     assert (files.load("key"), files.load("another key")) == ("code", "other code")
+
+
+def test_an_index_that_names_a_class_which_has_gone_since_is_passed_over(tmp_path, monkeypatch):
+    """The types of a kernel's arguments are pickled by name: a named tuple may have another one after an update."""
+    module = ModuleType("former_sources")
+    module.Room = namedtuple("Room", "width")
+    module.Room.__module__ = module.__name__
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    SealedFiles(str(tmp_path), "kernel", "former sources").save(module.Room, "old code")
+    del module.Room
+    files = SealedFiles(str(tmp_path), "kernel", "sources")
+    assert files.load("key") is None
+    files.save("key", "code")
+    assert files.load("key") == "code"
 
 
 # -------------------------------------------------------------------------------------------------------- privacy

@@ -116,8 +116,7 @@ def generate(sizes: dict, _data: str | None) -> Work:
 
 
 def encoder(sizes: dict, _data: str | None) -> Work:
-    bert = Bert(MINILM)
-    bert.eval()
+    bert = Bert(MINILM).eval().fuse()
     ids = bench_inputs.words(sizes["B"], sizes["T"], MINILM.vocab_size or 0)
 
     def hidden() -> np.ndarray:

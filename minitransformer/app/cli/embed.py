@@ -89,7 +89,7 @@ def _vectors(options: Options, texts: Sequence[str]) -> np.ndarray:
     model, tokenizer = borrowed.borrow(options.model or "minilm", "sentences", "minilm can")
     line = Line(sys.stderr)
     try:
-        return vectors(model, tokenizer, texts, lambda done: line.show("reading", f"{done:,} of {len(texts):,}"))
+        return vectors(model.fuse(), tokenizer, texts, lambda done: line.show("reading", f"{done:,} of {len(texts):,}"))
     finally:
         line.close()
 
