@@ -53,7 +53,7 @@ print(f"\n{diary.size():,} different entries; best possible accuracy {CEILING:.0
 # about the label.
 #
 # ## Pretraining: no labels anywhere
-# The language model reads 25,600 entries, each of them once, and learns to predict the next word. It never sees a
+# The language model reads 38,400 entries, each of them once, and learns to predict the next word. It never sees a
 # label. This is the whole of training, here and everywhere, the *gradient descent* of lesson 1: take a batch; ask for
 # the loss; walk back for the slopes; let the optimizer move each weight a little against its slope; begin again.
 #
@@ -65,7 +65,7 @@ print(f"\n{diary.size():,} different entries; best possible accuracy {CEILING:.0
 # Who knows only that there are 48 words pays $\ln 48 = 3.87$ a word. Where will the loss begin, and where end?
 
 # %%
-batches = evidence.batches_of(diary.sample(32 * (1500 if lesson.full else 800), seed=1))
+batches = evidence.batches_of(diary.sample(32 * (2000 if lesson.full else 1200), seed=1))
 lm = LanguageModel(vocab_size=48, d_model=32, n_heads=4, n_layers=2, d_ff=64, max_len=64, norm_first=True)
 optimizer, rate = Adam(lm.parameters()), warmup_cosine(batches.count() // 10, batches.count())
 for step, batch in enumerate(batches.epoch(), start=1):
@@ -200,7 +200,7 @@ def generate_loop(trial):
 # `lessons/evidence/transfer.py` derives how far apart two right answers may be.)
 #
 # ## Fine-tuning
-# Now to the quarrel. A classifier made by `Classifier.from_language_model(lm)` has read 25,600 entries; one made by
+# Now to the quarrel. A classifier made by `Classifier.from_language_model(lm)` has read 38,400 entries; one made by
 # `Classifier(lm.config)` has the same size and has read nothing. Both get the same labels, in the same order, with the
 # same learning rate; in both, the whole network is trained. **Predict:** with 128 labels, how many of 100 unseen
 # entries does each get right after one time through (an *epoch*)? And after five?
@@ -296,7 +296,7 @@ if lesson.broken is None:
     lesson.show(figures.labels(EPOCHS, ends), "labels", "What each label is worth, with and without pretraining.")
 
 # %% [markdown]
-# What was read without labels pays most where labels are fewest: 32 labelled entries on a pretrained base did a little
+# What was read without labels pays most where labels are fewest: 32 labelled entries on a pretrained base did
 # better than 128 on an empty one. And a warning that those reports do not give: Naive Bayes is ahead of the transformer
 # from scratch as long as labels are few. On the real reviews that the students had it scores 83 %, above every
 # transformer that they trained, pretrained or not (see the results at the end of the book).
