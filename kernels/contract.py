@@ -143,14 +143,14 @@ def _blocks_are_whole(name: str, given: dict[str, Any], sizes: dict[str, int]) -
 
 
 def _word_has_queries(name: str, given: dict[str, Any], sizes: dict[str, int]) -> None:
-    heads, groups = sizes["A"] - 2 * sizes["G"], sizes["G"]
-    if heads < 1 or heads % groups or sizes["D"] % 2:
+    heads, groups, base = sizes["A"] - 2 * sizes["G"], sizes["G"], given["base"]
+    if heads < 1 or heads % groups or base is not None and sizes["D"] % 2:
         raise KernelError(
             f"{name}: heads {given['heads'].shape} leave {heads} for queries beside {groups} of keys and {groups} of "
-            "values; they must be a multiple of these, and D even"
+            "values; they must be a multiple of these, and D even where they are turned"
         )
-    if not given["base"] > 0:
-        raise KernelError(f"{name}: base must be positive, not {given['base']}")
+    if base is not None and not base > 0:
+        raise KernelError(f"{name}: base must be positive or None, not {base}")
 
 
 def _heads_fit(name: str, given: dict[str, Any], sizes: dict[str, int]) -> None:
@@ -189,12 +189,13 @@ kernel("attention",
        _groups_are_whole)  # fmt: skip
 
 # One word for each row of a model that writes: A = H + 2 G heads of queries, keys and values, and what is kept of the
-# words before. Counted as if all S places were filled, and one angle a pair of columns.
+# words before. With a base, queries and keys are turned. Counted as if all S places were filled, and one angle for each
+# pair of columns.
 kernel("attend_word",
-       """attend_word: heads (B, A, D); keys (B, G, S, D); values (B, G, S, D); lengths (B) int < S; base real;
+       """attend_word: heads (B, A, D); keys (B, G, S, D); values (B, G, S, D); lengths (B) int < S; base real | none;
           scale real""",
        "out (B, H, D); the word's keys and values are written at their place",
-       "B*((A - 2*G)*(S*(4*D + 4) + D + 2) + 3*(A - G)*D + 2*D)", "B*(A*D + 2*G*S*D + 1)",
+       "B*((A - 2*G)*(S*(4*D + 4) + D + 2) + with_base*(3*(A - G)*D + 2*D))", "B*(A*D + 2*G*S*D + 1)",
        "B*((A - 2*G)*D + 2*G*D)", _word_has_queries)  # fmt: skip
 
 kernel("layer_norm", "layer_norm: x (N, C); weight (C); bias (C); eps real", "y (N, C), mean (N), rstd (N)",

@@ -326,8 +326,8 @@ def _sizes_without_check(kernel: Kernel, args: tuple):
 
 def _derived(given: dict[str, Any], sizes: dict[str, int]) -> dict[str, int]:
     """Sizes that follow from options: visible pairs of an attention, results of a broadcast or a product."""
-    biases = ("bias", "b_gate", "b_up", "b_down")
-    derived = {f"with_{b}": int(bool(given.get(f"with_{b}", given.get(b) is not None))) for b in biases}
+    optional = ("bias", "b_gate", "b_up", "b_down", "base")
+    derived = {f"with_{name}": int(bool(given.get(f"with_{name}", given.get(name) is not None))) for name in optional}
     derived["with_gradients"] = int(bool(given.get("with_gradients")))
     if "kind" in given:
         derived["C"] = sizes["R"] // QUANTISED[given["kind"]] * WEIGHTS_OF_A_BLOCK

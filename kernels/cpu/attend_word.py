@@ -1,7 +1,8 @@
 """Attention of one new word for each row, with the keys and values of the words before it at hand.
 
-One word is little work, so that it is done in one call: turning its keys and writing keys and values behind those of
-the words before, then, a head for each task, turning the queries, the scores, their softmax and the mean of the values.
+One word is little work, so that it is done in one call: turning its keys, where positions are angles, and writing keys
+and values behind those of the words before; then, a head for each task, turning the queries, the scores, their softmax
+and the mean of the values.
 Reads all keys and values of the row, 4 D flops a head and word before.
 """
 
@@ -16,7 +17,10 @@ from kernels.cpu.vector_math import exp
 
 @kernel
 def _turn(to, x, cos, sin):
-    """Pairs of neighbouring columns, turned.   to, x (D); cos, sin (D/2)"""
+    """Pairs of neighbouring columns, turned; without angles x as it is.   to, x (D); cos, sin (D/2 or none)"""
+    if cos.size == 0:
+        for d in range(x.size):
+            to[d] = x[d]
     for i in range(cos.size):
         left, right = x[2 * i], x[2 * i + 1]
         to[2 * i] = left * cos[i] - right * sin[i]
@@ -51,7 +55,7 @@ def _head(out, q, keys, values, count, scale, scores):
 
 @kernel(parallel=True)
 def _attend_word(out, heads, keys, values, lengths, cos, sin, scale):
-    """cos, sin (B, D/2): of the angles by which each row's word is turned"""
+    """cos, sin (B, D/2 or none): of the angles by which each row's word is turned"""
     B, H, D = out.shape
     G, S = keys.shape[1], keys.shape[2]
     for b in range(B):
@@ -68,20 +72,21 @@ def _attend_word(out, heads, keys, values, lengths, cos, sin, scale):
 
 
 @lru_cache(maxsize=2)  # all layers of a model turn by the same angles
-def _turns(lengths: bytes, base: float, D: int, dtype: np.dtype):
-    """cos, sin (B, D/2) of the angles, which are formed in double precision."""
-    angles = np.frombuffer(lengths, np.int64)[:, None] * base ** (-np.arange(0, D, 2) / D)
+def _turns(lengths: bytes, base: float | None, D: int, dtype: np.dtype):
+    """cos, sin (B, D/2) of the angles, which are formed in double precision; (B, 0) without a base."""
+    frequencies = np.empty(0) if base is None else base ** (-np.arange(0, D, 2) / D)
+    angles = np.frombuffer(lengths, np.int64)[:, None] * frequencies
     return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
 
 
 def attend_word(heads, keys, values, lengths, base, scale):
-    """The word's queries and its keys are turned by its position lengths[b]; keys and values join those before them, in
-    place; the queries look at all of these.
+    """The word's queries and its keys are turned by its position lengths[b], if there is a base; keys and values join
+    those before them, in place; the queries look at all of these.
 
     heads (B, H + 2G, D): queries, keys, values; keys, values (B, G, S, D); lengths (B) → out (B, H, D)"""
     (B, E, D), G = heads.shape, keys.shape[1]
     lengths, out = ids64(lengths), np.empty((B, E - 2 * G, D), heads.dtype)
-    turns = _turns(lengths.tobytes(), float(base), D, heads.dtype)
+    turns = _turns(lengths.tobytes(), base, D, heads.dtype)
     places = [contiguous(array) for array in (keys, values)]
     _attend_word(out, contiguous(heads), *places, lengths, *turns, heads.dtype.type(scale))
     for array, place in zip((keys, values), places, strict=True):

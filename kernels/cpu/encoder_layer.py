@@ -134,10 +134,14 @@ def _encoder_layer(y, x, plan, w, room, mask, scale, dropout, eps, activation):
     """y, x (N, C); plan: see _plan"""
     for phase in range(plan.shape[0]):
         first, last, rows, columns = plan[phase, 0], plan[phase, 1], plan[phase, 2], plan[phase, 3]
-        for task in prange(rows * columns):
-            row, column = task % rows, task // rows
+        if rows * columns == 1:  # the other threads need not be woken
             for stage in range(first, last):
-                _stage(stage, row, rows, column, columns, y, x, w, room, mask, scale, dropout, eps, activation)
+                _stage(stage, 0, 1, 0, 1, y, x, w, room, mask, scale, dropout, eps, activation)
+        else:
+            for task in prange(rows * columns):
+                row, column = task % rows, task // rows
+                for stage in range(first, last):
+                    _stage(stage, row, rows, column, columns, y, x, w, room, mask, scale, dropout, eps, activation)
 
 
 @lru_cache(maxsize=64)

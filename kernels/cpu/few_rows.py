@@ -2,7 +2,7 @@
 
 W is read as it lies: y[n, f] is the dot product of two rows, and a tile of them shares what it loads. Four rows of x
 with six rows of W are ten loads for 24 multiply-adds, and 24 sums that stay in vector registers; where there are only
-16 of those (AVX2), it is four with three. While one tile of W is in use, the next is on its way to the cache.
+16 of those (AVX2), it is four with three. While one tile of W is in use, those after it are on their way to the cache.
 
 The price is paid at the end of a row, where the 16 (or 8) parts of each sum are added up. `panels` has no such end, but
 fills vectors with rows of x: from some twelve rows on it is the faster one.
@@ -26,6 +26,7 @@ ROWS = 4
 WIDE = llvm.get_host_cpu_features().get("avx512f", False)  # 32 vector registers; else take it to be 16
 COLUMNS = 6 if WIDE else 3
 LINE = 64  # bytes that come from memory at once
+AHEAD = 16384  # bytes of W that are asked for in advance, or one tile: the first cache has three times as many
 FEW = 12  # rows
 
 
@@ -40,9 +41,10 @@ def few_rows(y, x, weight, f0, f1):
     N = x.shape[0]
     tiled = N - N % ROWS
     last = f1 - (f1 - f0) % COLUMNS
+    ahead = COLUMNS * max(1, AHEAD // (COLUMNS * weight.strides[0]))
     for f in range(f0, last, COLUMNS):
         for n in range(0, tiled, ROWS):
-            fetch_part(weight, f + COLUMNS, COLUMNS, n // ROWS, tiled // ROWS)
+            fetch_part_near(weight, f + ahead, COLUMNS, n // ROWS, tiled // ROWS)
             if WIDE:
                 _tile_of_six(y, x, weight, n, f)
             else:
@@ -107,15 +109,21 @@ def fetch_part(weight, f, rows, part, parts):
     is read."""
 
 
-@overload(fetch_part)
-def _compiled_fetch(weight, f, rows, part, parts):
-    def fetch(weight, f, rows, part, parts):
-        size = rows * weight.strides[0]
-        start = weight.ctypes.data + f * weight.strides[0]
-        for offset in range(part * size // parts, (part + 1) * size // parts, LINE):
-            prefetch(start + offset)
+def fetch_part_near(weight, f, rows, part, parts):
+    """The same into the first cache, for what is read next."""
 
-    return fetch
+
+def _fetching(prefetch):
+    def compiled(weight, f, rows, part, parts):
+        def fetch(weight, f, rows, part, parts):
+            size = rows * weight.strides[0]
+            start = weight.ctypes.data + f * weight.strides[0]
+            for offset in range(part * size // parts, (part + 1) * size // parts, LINE):
+                prefetch(start + offset)
+
+        return fetch
+
+    return compiled
 
 
 def fetch_to_write(y, n0, n1, f0, f1):
@@ -154,3 +162,5 @@ def _prefetch(to_write, cache):
 
 prefetch = _prefetch(0, 2)  # the first cache is full of what is in use
 prefetch_to_write = _prefetch(1, 3)
+overload(fetch_part)(_fetching(prefetch))
+overload(fetch_part_near)(_fetching(_prefetch(0, 3)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from autograd import Tensor, no_grad
 from minitransformer.decoding.cache import Cache, rows_of
-from minitransformer.decoding.one_word import is_of_todays_parts, read_word
+from minitransformer.decoding.one_word import read_word
 from minitransformer.layers import rows_at
 from minitransformer.models import LanguageModel, Translator
 from minitransformer.models.inputs import row_lengths, token_ids
@@ -71,7 +71,7 @@ class Session:
         self.lengths, self.first_new = start.astype(np.int64), start.astype(np.int64)
         layers = (model.decoder if isinstance(model, Translator) else model.base.encoder).layers
         self.cache = Cache(len(layers), len(prompt), longest + self.room) if use_cache else None
-        self._fresh, self._short_way = True, is_of_todays_parts(model)
+        self._fresh = True
 
     # Nothing is recorded and nothing dropped while the model works, yet between two words the caller may do
     # whatever they like: so both are set for each step alone.
@@ -102,7 +102,7 @@ class Session:
                 hidden = rows_at(self._hidden(read), self.lengths - 1)[:, 0]
             else:
                 words = self.tokens[np.arange(len(self)), self.lengths - 1]
-                if self._short_way and isinstance(self.model, LanguageModel):
+                if isinstance(self.model, LanguageModel):
                     hidden = Tensor.holding(read_word(self.model, words, self.cache), self.model.backend)
                 else:
                     hidden = self._hidden(words[:, None])[:, 0]

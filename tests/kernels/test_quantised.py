@@ -83,16 +83,19 @@ def test_nothing_beside_the_arrays_is_read_or_written(rng, kind, N):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-    ("B", "H", "G", "D", "S"), [(1, 1, 1, 2, 1), (1, 3, 3, 4, 5), (2, 9, 3, 64, 33), (3, 4, 2, 6, 7)]
-)
-def test_one_word_attends(backend, rng, dtype, B, H, G, D, S):
-    """As rotary and attention one after the other, in float64; keys and values are kept in arrays of any layout."""
+    ("B", "H", "G", "D", "S", "base"),
+    [(1, 1, 1, 2, 1, 100.0), (1, 3, 3, 4, 5, 100.0), (2, 9, 3, 64, 33, 100.0), (3, 4, 2, 6, 7, 100.0),
+     (1, 1, 1, 1, 1, None), (2, 4, 2, 5, 9, None), (3, 2, 2, 33, 31, None)],
+)  # fmt: skip
+def test_one_word_attends(backend, rng, dtype, B, H, G, D, S, base):
+    """As rotary, if there is a base, and attention one after the other, in float64; keys and values are kept in arrays
+    of any layout."""
     heads = rng.standard_normal((B, H + 2 * G, D)).astype(dtype)
     keys, values = (rng.standard_normal((B, S, G, D)).astype(dtype).transpose(0, 2, 1, 3) for _ in range(2))
     lengths = rng.integers(0, S, B)
     known = [array.astype(float) for array in (keys, values)]
-    expected = kernels.backend("numpy").attend_word(heads.astype(float), *known, lengths, 100.0, 0.3)
-    result = backend.attend_word(heads, keys, values, lengths, 100.0, 0.3)
+    expected = kernels.backend("numpy").attend_word(heads.astype(float), *known, lengths, base, 0.3)
+    result = backend.attend_word(heads, keys, values, lengths, base, 0.3)
     assert result.dtype == dtype and result.shape == (B, H, D)
     # means of at most 33 values of size 3, scores of 64 terms: a hundred units in the last place cover them
     for ours, theirs in ((result, expected), (keys, known[0]), (values, known[1])):
