@@ -30,7 +30,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 import numba  # noqa: E402
 from numba.core import event  # noqa: E402
 
-from kernels.cpu.kept import sealed_files  # noqa: E402
+from kernels.cpu.kept import load_at_once, sealed_files  # noqa: E402
 from kernels.cpu.self_contained import KernelCompiler  # noqa: E402
 from kernels.cpu.threads import threaded  # noqa: E402
 from kernels.cpu.workspace import keep_freed_memory  # noqa: E402
@@ -77,6 +77,7 @@ def _outdated_with_its_imports(dispatcher):
         source = Path(dispatcher.py_func.__code__.co_filename)
         cache_file._source_stamp = (cache_file._source_stamp, *sorted(_digests(source) if source.exists() else ()))
         its_cache._cache_file = sealed_files(cache_file)
+        load_at_once(its_cache)
     return dispatcher
 
 

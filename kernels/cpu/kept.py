@@ -12,6 +12,7 @@ import pickle
 from pathlib import Path
 
 from numba.core.caching import IndexDataCacheFile
+from numba.core.runtime import rtsys
 
 from kernels.disk_cache import put, say_damaged, say_once, seal, unsealed, why_not_private
 
@@ -25,6 +26,19 @@ def sealed_files(files):
         return files
     name = files._index_name.removesuffix(".nbi")
     return SealedFiles(files._cache_path, f"{name}.sealed", files._source_stamp)
+
+
+def load_at_once(cache):
+    """Before Numba loads machine code it gets ready to compile, which takes as long as loading ten kernels. The code
+    needs none of that but the runtime; and where something is compiled, Numba gets ready once more anyway."""
+    if not all(hasattr(cache, name) for name in ("_load_overload", "load_overload")):
+        return
+
+    def load(signature, context):
+        rtsys.initialize(context)
+        return cache._load_overload(signature, context)
+
+    cache.load_overload = load
 
 
 class SealedFiles(IndexDataCacheFile):

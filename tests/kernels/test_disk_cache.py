@@ -20,6 +20,13 @@ CALLS = {
     "numba": "import numpy as np, kernels; print(kernels.backend('numba').relu(np.array([-1.0, 2.0])).tolist())",
     "emulated": "import numpy as np, kernels; print(kernels.backend('emulated').relu(np.array([-1.0, 2.0])).tolist())",
 }
+PREPARED = """
+from numba.core.cpu import CPUContext
+prepare, times = CPUContext.refresh, []
+CPUContext.refresh = lambda context: (times.append(1), prepare(context))
+import numpy as np, kernels
+print(kernels.backend('numba').relu(np.array([-1.0, 2.0])).tolist(), len(times) > 0)
+"""
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="rights of files are those of Unix")
 
 
@@ -27,11 +34,11 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="rights of fil
 def call(tmp_path):
     """Runs the call in a new process whose caches are in tmp_path."""
 
-    def run(backend: str, **more: str) -> subprocess.CompletedProcess:
+    def run(backend: str, program: str | None = None, **more: str) -> subprocess.CompletedProcess:
         caches = {"NUMBA_CACHE_DIR": str(tmp_path / "numba"), "MINITRANSFORMER_CACHE": str(tmp_path)}
         env = {**os.environ, "MINITRANSFORMER_QUIET": "0", **caches, **more}
         return subprocess.run(
-            [sys.executable, "-c", CALLS[backend]], cwd=ROOT, env=env, capture_output=True, text=True, timeout=300
+            [sys.executable, "-c", program or CALLS[backend]], cwd=ROOT, env=env, capture_output=True, text=True, timeout=300
         )
 
     return run
@@ -102,6 +109,13 @@ def test_code_of_former_sources_is_not_run(tmp_path):
     files.save("key", "code")
     files.save("another key", "other code")
     assert (files.load("key"), files.load("another key")) == ("code", "other code")
+
+
+def test_numba_does_not_get_ready_to_compile_before_it_loads(call):
+    """That takes as long as the loading of ten kernels; the first process has to."""
+    for expected in ("[0.0, 2.0] True", "[0.0, 2.0] False"):
+        result = call("numba", PREPARED)
+        assert result.stdout.strip() == expected, result.stderr
 
 
 def test_an_index_that_names_a_class_which_has_gone_since_is_passed_over(tmp_path, monkeypatch):
