@@ -125,6 +125,8 @@ class Kernel:
         numbered = [(i, argument) for i, argument in enumerate(self.arguments) if not argument.is_array]
         self.scalars = tuple((i, SCALARS[a.kind], a) for i, a in numbered if a.kind in SCALARS)
         self.records = {name: record for name, record in self.records.items() if name in self.names}
+        first = [argument.name.partition(".")[0] for argument in self.arguments]  # of each field, its tuple
+        self.tuples = tuple((first.index(name), name, self.records[name]) for name in self.names if name in self.records)
         for name, record in self.records.items():
             written = tuple(a.name.partition(".")[2] for a in self.arguments if a.name.partition(".")[0] == name)
             if written != record._fields:
@@ -135,18 +137,12 @@ class Kernel:
         if len(args) != len(self.names):
             expected = ", ".join(self.names)
             raise KernelError(f"{self.name}: {len(args)} arguments given, {len(self.names)} expected: {expected}")
-        if not self.records:
-            return args
-        values: list[Any] = []
-        for name, value in zip(self.names, args, strict=True):
-            record = self.records.get(name)
-            if record is None:
-                values.append(value)
-            elif type(value) is record:
-                values.extend(value)
-            else:
+        for place, name, record in self.tuples:
+            value = args[place]
+            if type(value) is not record:
                 raise KernelError(f"{self.name}: {name} must be a {_spelled(record)}, not a {type(value).__name__}")
-        return tuple(values)
+            args = (*args[:place], *value, *args[place + 1 :])
+        return args
 
     def check(self, args: tuple) -> dict[str, int]:
         """Raises KernelError unless the arguments fit; returns the size of every letter."""

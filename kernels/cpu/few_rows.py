@@ -44,7 +44,7 @@ def few_rows(y, x, weight, f0, f1):
     ahead = COLUMNS * max(1, AHEAD // (COLUMNS * weight.strides[0]))
     for f in range(f0, last, COLUMNS):
         for n in range(0, tiled, ROWS):
-            fetch_part_near(weight, f + ahead, COLUMNS, n // ROWS, tiled // ROWS)
+            fetch_part(weight, f + ahead, COLUMNS, n // ROWS, tiled // ROWS)
             if WIDE:
                 _tile_of_six(y, x, weight, n, f)
             else:
@@ -109,21 +109,15 @@ def fetch_part(weight, f, rows, part, parts):
     is read."""
 
 
-def fetch_part_near(weight, f, rows, part, parts):
-    """The same into the first cache, for what is read next."""
+@overload(fetch_part)
+def _compiled_fetch(weight, f, rows, part, parts):
+    def fetch(weight, f, rows, part, parts):
+        size = rows * weight.strides[0]
+        start = weight.ctypes.data + f * weight.strides[0]
+        for offset in range(part * size // parts, (part + 1) * size // parts, LINE):
+            prefetch_near(start + offset)
 
-
-def _fetching(prefetch):
-    def compiled(weight, f, rows, part, parts):
-        def fetch(weight, f, rows, part, parts):
-            size = rows * weight.strides[0]
-            start = weight.ctypes.data + f * weight.strides[0]
-            for offset in range(part * size // parts, (part + 1) * size // parts, LINE):
-                prefetch(start + offset)
-
-        return fetch
-
-    return compiled
+    return fetch
 
 
 def fetch_to_write(y, n0, n1, f0, f1):
@@ -161,6 +155,5 @@ def _prefetch(to_write, cache):
 
 
 prefetch = _prefetch(0, 2)  # the first cache is full of what is in use
+prefetch_near = _prefetch(0, 3)
 prefetch_to_write = _prefetch(1, 3)
-overload(fetch_part)(_fetching(prefetch))
-overload(fetch_part_near)(_fetching(_prefetch(0, 3)))

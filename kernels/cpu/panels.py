@@ -20,7 +20,7 @@ from numba import types
 from numba.extending import intrinsic, overload, register_jitable
 
 from kernels.cpu.blas import blocks
-from kernels.cpu.few_rows import fetch_part, fetch_to_write
+from kernels.cpu.few_rows import fetch_to_write
 from kernels.cpu.jit import kernel
 from kernels.cpu.tiles import LANES, multiply
 
@@ -72,11 +72,14 @@ def tile_by_panel(tile, weight, bias, panel, f, end, lanes, number, panels):
     """tile[i, j] = Σ_c weight[f + i, c] panel[c, j] + bias[f + i] for f + i < end and j < lanes; an empty bias is none.
     It is product `number` of so many `panels` with these rows of W, during which the next rows are asked for.
     tile (SIDE, WIDE); weight (F, C); bias (F); panel (C, WIDE)"""
-    C, turned = weight.shape[1], tile[: end - f, :lanes]
-    parts = blocks(C, TERMS)
+    C, turned, numbers = weight.shape[1], tile[: end - f, :lanes], weight.reshape(-1)
+    first = min(numbers.size, (f + SIDE) * C)
+    size = min(numbers.size, first + SIDE * C) - first
+    part, parts = number * blocks(C, TERMS), panels * blocks(C, TERMS)
     for c in range(0, C, TERMS):
-        fetch_part(weight, f + SIDE, SIDE, number * parts + c // TERMS, panels * parts)
-        multiply(turned, weight[f:end, c : c + TERMS], panel[c : c + TERMS, :lanes], False, c > 0)
+        ahead = numbers[first + part * size // parts : first + (part + 1) * size // parts]
+        multiply(turned, weight[f:end, c : c + TERMS], panel[c : c + TERMS, :lanes], False, c > 0, ahead)
+        part += 1
     if bias.size:
         for i in range(end - f):
             row, shift = tile[i], bias[f + i]

@@ -24,7 +24,7 @@ import numba
 import numpy as np
 from llvmlite import binding, ir
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic, overload, register_jitable
 
 from kernels.cpu.few_rows import LINE, prefetch
 from kernels.cpu.jit import kernel
@@ -114,6 +114,16 @@ def _tile(typing, columns, number, rows, k, c, c_row, a, a_row, a_step, b, b_ste
     return signature, generate
 
 
+@register_jitable
+def _ask_for(address, end, lines):
+    """So many lines of memory, up to the end; → where the next one begins."""
+    for _ in range(lines):
+        if address < end:
+            prefetch(address)
+            address += LINE
+    return address
+
+
 def multiply(c, a, b, transpose_a, add, ahead=None):
     """c = op(a) b, or c += ... with `add`; op transposes or not. To be called inside a kernel.
 
@@ -140,7 +150,7 @@ def _compiled_multiply(c, a, b, transpose_a, add, ahead=None):
         zero = c.dtype.type(0)
         if asks:
             asked, end = np.int64(ahead.ctypes.data), np.int64(ahead.ctypes.data) + ahead.size * size
-            tiles = max(1, (m + ROWS - 1) // ROWS * (n // wide))
+            tiles = max(1, (m + ROWS - 1) // ROWS * max(1, n // wide))
             lines = ahead.size * size // LINE // tiles + 1
         for i in range(0, m, ROWS):
             rows = min(ROWS, m - i)
@@ -148,12 +158,11 @@ def _compiled_multiply(c, a, b, transpose_a, add, ahead=None):
             b_at = np.int64(b.ctypes.data)
             for _ in range(n // wide):
                 if asks:
-                    for _ in range(lines):
-                        if asked < end:
-                            prefetch(asked)
-                            asked += LINE
+                    asked = _ask_for(asked, end, lines)
                 _tile(wide, zero, rows, k, c_at, c_row, a_at, a_row, a_step, b_at, b_step, add)
                 c_at, b_at = c_at + wide * size, b_at + wide * size
+            if asks and n < wide:
+                asked = _ask_for(asked, end, lines)
             if n & half:
                 _tile(half, zero, rows, k, c_at, c_row, a_at, a_row, a_step, b_at, b_step, add)
                 c_at, b_at = c_at + half * size, b_at + half * size
