@@ -126,7 +126,7 @@ class Kernel:
         self.scalars = tuple((i, SCALARS[a.kind], a) for i, a in numbered if a.kind in SCALARS)
         self.records = {name: record for name, record in self.records.items() if name in self.names}
         first = [argument.name.partition(".")[0] for argument in self.arguments]  # of each field, its tuple
-        self.tuples = tuple((first.index(name), name, self.records[name]) for name in self.names if name in self.records)
+        self.tuples = sorted((first.index(name), name, record) for name, record in self.records.items())
         for name, record in self.records.items():
             written = tuple(a.name.partition(".")[2] for a in self.arguments if a.name.partition(".")[0] == name)
             if written != record._fields:

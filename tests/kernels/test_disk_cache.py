@@ -37,9 +37,8 @@ def call(tmp_path):
     def run(backend: str, program: str | None = None, **more: str) -> subprocess.CompletedProcess:
         caches = {"NUMBA_CACHE_DIR": str(tmp_path / "numba"), "MINITRANSFORMER_CACHE": str(tmp_path)}
         env = {**os.environ, "MINITRANSFORMER_QUIET": "0", **caches, **more}
-        return subprocess.run(
-            [sys.executable, "-c", program or CALLS[backend]], cwd=ROOT, env=env, capture_output=True, text=True, timeout=300
-        )
+        command = [sys.executable, "-c", program or CALLS[backend]]
+        return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
 
     return run
 
