@@ -27,7 +27,7 @@ from kernels.cpu.tiles import LANES, multiply
 WIDE = 2 * LANES  # rows of x in a panel: the columns of a whole tile
 STEP = 16 if LANES == 16 else 24  # rows of W that are whole tiles, and whole vectors of y: tasks are cut there
 SIDE = 48 if LANES == 16 else 72  # rows of W at a time
-TERMS = 128  # of a sum in one go; between two of them, the next numbers of W are asked for
+TERMS = 128  # of a sum in one go
 CACHED = 2**17  # numbers of x in the panels of one task: half of the second cache
 MOST = 128  # rows of x in one task
 TASKS = 8  # are enough; fewer tasks have more rows each, and read W less often
