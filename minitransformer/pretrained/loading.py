@@ -27,7 +27,7 @@ from minitransformer.pretrained.fetch import fetch
 from minitransformer.pretrained.gguf import GgufFile
 from minitransformer.pretrained.known import KNOWN
 from minitransformer.pretrained.open_weights import open_weights
-from minitransformer.pretrained.renaming import Piece, give, take
+from minitransformer.pretrained.renaming import Piece, Table, give, take
 from minitransformer.pretrained.tokenizer_folder import read_folder
 from minitransformer.pretrained.tokenizer_lists import from_gguf, read_json
 from minitransformer.pretrained.tokenizer_writing import files_of
@@ -151,13 +151,18 @@ def _filled(
     """A model of the family with these settings and the file's weights."""
     model = make_or_refuse(family.KIND, **settings, seed=None)
     table = family.table(model.config, **form)
-    own = getattr(family, "PREFIX", "")
-    if own and not any(name.startswith(own) for name in file):  # written without the prefix of the whole model
-        table = {ours: [_without(piece, own) for piece in pieces] for ours, pieces in table.items()}
+    bare = {ours: [_without(piece, getattr(family, "PREFIX", "")) for piece in pieces] for ours, pieces in table.items()}
+    if _found(file, bare) > _found(file, table):  # written without the prefix of the whole model
+        table = bare
     ignored = getattr(family, "IGNORED", "(?!)") if ignored is None else ignored
     if model.config.tie_weights:
         ignored += r"|lm_head\.weight"
     return take(model, file, table, prefix=prefix, ignored=ignored, quantised=quantised)
+
+
+def _found(file: WeightFile, table: Table) -> int:
+    """How many of the table's names the file has."""
+    return sum(isinstance(piece, Piece) and piece.name in file for pieces in table.values() for piece in pieces)
 
 
 def _without(piece: Any, prefix: str) -> Any:

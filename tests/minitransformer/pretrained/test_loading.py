@@ -107,6 +107,20 @@ def test_a_surplus_array_is_named(tmp_path):
     refused(tmp_path, "1 array too many", "model.layers.0.extra")
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_surplus_array_does_not_hide_which_names_the_file_has(tmp_path, whole):
+    """BERT's arrays are written with and without the prefix of the whole model; one array of the other kind is one too
+    many, and not all the others too few."""
+
+    def spoil(arrays):
+        for name in [] if whole else [*arrays]:
+            arrays[name.removeprefix("bert.")] = arrays.pop(name)
+        arrays["extra" if whole else "bert.extra"] = np.zeros(3, np.float32)
+
+    rewrite(written(tmp_path, "bert"), spoil)
+    refused(tmp_path, "has 1 array too many", "extra")
+
+
 @pytest.mark.parametrize(
     "family, name, shape",
     [
