@@ -151,7 +151,8 @@ def _filled(
     """A model of the family with these settings and the file's weights."""
     model = make_or_refuse(family.KIND, **settings, seed=None)
     table = family.table(model.config, **form)
-    bare = {ours: [_without(piece, getattr(family, "PREFIX", "")) for piece in pieces] for ours, pieces in table.items()}
+    own = getattr(family, "PREFIX", "")
+    bare = {ours: [_without(piece, own) for piece in pieces] for ours, pieces in table.items()}
     if _found(file, bare) > _found(file, table):  # written without the prefix of the whole model
         table = bare
     ignored = getattr(family, "IGNORED", "(?!)") if ignored is None else ignored
