@@ -1,7 +1,7 @@
 """The same kernels by hand in Numba, threaded and vectorised. Flag name: numba.
 
-Matrix products go to NumPy's BLAS; everything around them is written out. Each file starts with what its kernels
-read and write, and notes what was tried and did not help.
+All of it is written out, matrix products too (`matmul` alone is NumPy's). Each file starts with what its kernels read
+and write; README.md tells what helped, and what did not.
 """
 
 import numpy

@@ -20,12 +20,12 @@ from numba import prange
 
 from kernels.contract import Dropout
 from kernels.cpu.attention import BLOCK, attend_tile, plain_options
-from kernels.cpu.blas import blocks
 from kernels.cpu.each import shared
 from kernels.cpu.feed_forward import CODES, activate
 from kernels.cpu.jit import contiguous, kernel
 from kernels.cpu.layer_norm import norm_row
-from kernels.cpu.panels import CACHED, SIDE, STEP, TASKS, WIDE, lanes_of, pack, part, tile_by_panel, times_panels
+from kernels.cpu.panels import CACHED, SIDE, STEP, TASKS, WIDE, lanes_of, pack, tile_by_panel, times_panels
+from kernels.cpu.parts import blocks, part
 
 PACK, PROJECT, ATTEND, PACK_SEEN, MIX, NORM, OPEN, CLOSE, NORM_AGAIN, END = range(10)  # the stages, in their order
 MANY = 16  # tasks of some panels each: from so many on, a task takes its panels through several stages

@@ -24,7 +24,8 @@ from kernels.cpu.linear import (
     weight_block,
     weight_blocks,
 )
-from kernels.cpu.panels import WIDE, by_panels, panel_rows, part
+from kernels.cpu.panels import WIDE, by_panels, panel_rows
+from kernels.cpu.parts import part
 from kernels.cpu.silu import gelu_tanh_slope, gelu_tanh_value
 from kernels.cpu.sums import joined
 from kernels.cpu.tiles import multiply_long

@@ -10,11 +10,11 @@ import numpy as np
 from numba import prange
 from numba.extending import register_jitable
 
-from kernels.cpu.blas import blocks
 from kernels.cpu.few_rows import COLUMNS as TILE
 from kernels.cpu.few_rows import few_rows, is_few
 from kernels.cpu.jit import contiguous, kernel
-from kernels.cpu.panels import STEP, TASKS, WIDE, by_panels, panel_rows, part
+from kernels.cpu.panels import STEP, TASKS, WIDE, by_panels, panel_rows
+from kernels.cpu.parts import blocks, part
 from kernels.cpu.sums import ROWS as SUMMED_ROWS
 from kernels.cpu.sums import joined, row_tasks
 from kernels.cpu.tiles import ROWS as TILE_ROWS

@@ -24,9 +24,9 @@ Each task adds up a dx of its own; their number follows from the sizes, so that 
 import numpy as np
 from numba import prange
 
-from kernels.cpu.blas import blocks
 from kernels.cpu.jit import PARTIALS, contiguous, ids64, kernel
 from kernels.cpu.linear import column_sums
+from kernels.cpu.parts import blocks
 from kernels.cpu.softmax import part_dot
 from kernels.cpu.tiles import multiply
 from kernels.cpu.vector_math import exp

@@ -19,9 +19,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload, register_jitable
 
-from kernels.cpu.blas import blocks
 from kernels.cpu.few_rows import fetch_to_write
 from kernels.cpu.jit import kernel
+from kernels.cpu.parts import blocks
 from kernels.cpu.tiles import LANES, multiply
 
 WIDE = 2 * LANES  # rows of x in a panel: the columns of a whole tile
@@ -38,13 +38,6 @@ def panel_rows(N, C):
     """Into how many tasks the rows are cut: whole panels, as many as the cache holds, once there are enough tasks."""
     panels, fit = blocks(N, WIDE), max(1, min(MOST, CACHED // max(C, 1)) // WIDE)
     return max(min(TASKS, panels), blocks(panels, fit))
-
-
-@register_jitable
-def part(number, parts, size, step):
-    """Where one of so many parts of a size begins and ends: at multiples of a step."""
-    steps = blocks(size, step)
-    return number * steps // parts * step, min(size, (number + 1) * steps // parts * step)
 
 
 @register_jitable

@@ -2,23 +2,24 @@
 
 A few rows (a model that generates word by word) are bound by reading W: its bytes are read once, become numbers in
 registers, and meet x there. Many rows (a prompt) are bound by arithmetic: a tile of W is unpacked into the cache, and
-BLAS multiplies it with all rows before the next one. Memory sees the bytes of W once either way: 5 or 8.5 bits a weight
-instead of 32. x stays as it is, so that only W carries an error; 2 N C F flops, and 2 C F to unpack.
+multiplied there with all rows, as `panels` does, before the next one. Memory sees the bytes of W once either way: 5 or
+8.5 bits a weight instead of 32. x stays as it is, so that only W carries an error; 2 N C F flops, and 2 C F to unpack.
 """
 
 import numpy as np
 from numba import prange
 
-from kernels.cpu.blas import blas_kernel, blocks, gemm
 from kernels.cpu.gelu import gelu_value
 from kernels.cpu.jit import contiguous, kernel
+from kernels.cpu.panels import SIDE, WIDE, pack, times_panels
+from kernels.cpu.parts import blocks
 from kernels.cpu.quantised_blocks import CODES, QUANTISED, WEIGHTS_OF_A_BLOCK, dot, unpack_row
 from kernels.cpu.silu import silu_value
+from kernels.cpu.tiles import multiply_long
 
 ROWS = 256  # of dx in one task
-FEW = 2  # rows for which unpacking W again and again costs less than the detour through the cache
-TILE = 48  # rows of W that are unpacked at a time
-SMALL = 600_000  # multiply-adds of one product: up to some 700,000, OpenBLAS spares itself a packed copy
+FEW = 6  # rows for which unpacking W again and again costs less than the detour through the cache
+TILE = SIDE  # rows of W that are unpacked at a time
 GELU = 1
 ACTIVATIONS = {"silu": 0, "gelu": GELU}
 
@@ -36,22 +37,23 @@ def _few(y, x, weight, kind):
             y[n, f] = dot(x, n, weight, f, kind)
 
 
-@blas_kernel
-def _many(blas, y, x, weight, kind):
+@kernel(parallel=True)
+def _many(y, panels, x, weight, kind):
+    """panels (P, C, WIDE): room for x, turned"""
     N, F = y.shape
-    tiles, down = blocks(F, TILE), blocks(N, max(1, SMALL // (TILE * x.shape[1])))
+    tiles, nothing = blocks(F, TILE), np.empty(0, x.dtype)
+    for p in prange(panels.shape[0]):
+        pack(panels[p : p + 1], x[p * WIDE : (p + 1) * WIDE])
     for task in prange(tiles):
-        f0, f1 = task * F // tiles, (task + 1) * F // tiles
+        f0, f1 = task * TILE, min(F, (task + 1) * TILE)
         tile = np.empty((f1 - f0, x.shape[1]), x.dtype)
         for f in range(f0, f1):
             unpack_row(tile[f - f0], weight, f, kind)
-        for i in range(down):
-            n0, n1 = i * N // down, (i + 1) * N // down
-            gemm(blas, y[n0:n1, f0:f1], x[n0:n1], tile, False, True, False)
+        times_panels(y[:, f0:f1], panels, tile, nothing, 0, f1 - f0)
 
 
-@blas_kernel
-def _backward(blas, dx, dy, weight, kind):
+@kernel(parallel=True)
+def _backward(dx, dy, weight, kind):
     """dx = dy W: each block of rows adds up what the tiles of W give, in their order."""
     N, F = dy.shape
     tiles, down = blocks(F, TILE), blocks(N, ROWS)
@@ -62,7 +64,7 @@ def _backward(blas, dx, dy, weight, kind):
             tile = np.empty((f1 - f0, dx.shape[1]), dx.dtype)
             for f in range(f0, f1):
                 unpack_row(tile[f - f0], weight, f, kind)
-            gemm(blas, dx[n0:n1], dy[n0:n1, f0:f1], tile, False, False, j > 0)
+            multiply_long(dx[n0:n1], dy[n0:n1, f0:f1], tile, False, j > 0)
 
 
 @kernel(parallel=True)
@@ -101,9 +103,11 @@ def columns(weight, kind):
 
 def quantised_linear(x, weight, kind):
     """y[n, f] = Σ_c x[n, c] w[f, c].   x (N, C); weight (F, R) bytes → y (N, F)"""
-    y = np.empty((len(x), len(weight)), x.dtype)
-    product = _few if len(x) <= FEW else _many
-    product(y, contiguous(x), contiguous(weight), CODES[kind])
+    x, weight, y = contiguous(x), contiguous(weight), np.empty((len(x), len(weight)), x.dtype)
+    if len(x) <= FEW:
+        _few(y, x, weight, CODES[kind])
+    else:
+        _many(y, np.empty((blocks(len(x), WIDE), x.shape[1], WIDE), x.dtype), x, weight, CODES[kind])
     return y
 
 

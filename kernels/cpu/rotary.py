@@ -14,8 +14,8 @@ from numba import prange
 from numpy.lib.stride_tricks import as_strided
 
 from kernels.cpu.attention import fresh_like
-from kernels.cpu.blas import blocks
 from kernels.cpu.jit import ids64, kernel
+from kernels.cpu.parts import blocks
 
 ROWS = 32  # a task
 TABLES = 8  # kept: forward and backward, for a few lengths of sequence

@@ -11,7 +11,6 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-from numba import prange
 
 import kernels
 from kernels import Dropout, Mask
@@ -195,38 +194,6 @@ def test_the_cache_follows_what_a_kernel_imports(tmp_path):
         )
         results.append(float(run.stdout))
     assert results == pytest.approx([1 / (1 + np.exp(-1)), 1000 + 1 / (1 + np.exp(-1))], rel=1e-15)  # the same sums
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("library", [True, False])
-def test_products_inside_kernels(rng, monkeypatch, dtype, library):
-    """Every transposition, overwriting and adding, on parts of larger arrays, one row, and sums of nothing; by the
-    library and by the loops that replace it where there is none."""
-    from kernels.cpu import blas
-
-    found = blas.routine(dtype)
-    if not library:
-        loops = blas._loops(dtype)  # compiled once, not at every call
-        monkeypatch.setattr(blas, "routine", lambda dtype: (loops.address, 64))
-        assert blas.routine(dtype) != found
-
-    @blas.blas_kernel
-    def multiply(routine, c, a, b, transpose_a, transpose_b, add):
-        for _ in prange(1):
-            blas.gemm(routine, c[1:-1, 1:-1], a[1:-1, 1:-1], b[1:-1, 1:-1], transpose_a, transpose_b, add)
-
-    for m, n, k in ((3, 5, 7), (1, 1, 1), (1, 9, 4), (6, 1, 3), (2, 3, 0), (33, 17, 65)):
-        for ta, tb, add in itertools.product((False, True), repeat=3):
-            a = rng.standard_normal((k + 2, m + 2) if ta else (m + 2, k + 2)).astype(dtype)
-            b = rng.standard_normal((n + 2, k + 2) if tb else (k + 2, n + 2)).astype(dtype)
-            c = rng.standard_normal((m + 2, n + 2)).astype(dtype)
-            inner_a, inner_b = a[1:-1, 1:-1], b[1:-1, 1:-1]
-            expected = c.astype(float)
-            product = (inner_a.T if ta else inner_a).astype(float) @ (inner_b.T if tb else inner_b).astype(float)
-            expected[1:-1, 1:-1] = product + (expected[1:-1, 1:-1] if add else 0)
-            multiply(c, a, b, ta, tb, add)
-            # a sum of k products of size 1 or so, each rounded: k + 1 half units; 8 times that for larger draws
-            np.testing.assert_allclose(c, expected, rtol=0, atol=8 * (k + 1) * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("H", [1, 3, 9])

@@ -6,7 +6,8 @@ import pytest
 
 from kernels.cpu import linear
 from kernels.cpu.jit import kernel
-from kernels.cpu.panels import SIDE, TERMS, WIDE, by_panels, panel_rows, part, turn
+from kernels.cpu.panels import SIDE, TERMS, WIDE, by_panels, panel_rows, turn
+from kernels.cpu.parts import part
 
 
 @kernel

@@ -70,15 +70,27 @@ def test_nothing_beside_the_arrays_is_read_or_written(rng, kind, N):
     np.testing.assert_allclose(
         fast.quantised_linear(numbers[1:-1], room[1:-1], kind), expected, rtol=0, atol=1e-12
     )  # 64 terms of size 1 in double precision
+    from kernels.cpu.panels import WIDE
     from kernels.cpu.quantised_blocks import CODES
     from kernels.cpu.quantised_linear import _dequantise, _few, _many
 
     results = np.full((N + 2, 7), np.nan)
-    (_few if N <= 2 else _many)(results[1:-1], numbers[1:-1], room[1:-1], CODES[kind])
+    panels = [] if N <= 2 else [np.empty((1, 64, WIDE))]
+    (_few if N <= 2 else _many)(results[1:-1], *panels, numbers[1:-1], room[1:-1], CODES[kind])
     assert np.isnan(results[[0, -1]]).all() and np.isfinite(results[1:-1]).all()
     unpacked = np.full((9, 64), np.nan)
     _dequantise(unpacked[1:-1], room[1:-1], CODES[kind])
     assert np.isnan(unpacked[[0, -1]]).all() and np.isfinite(unpacked[1:-1]).all()
+
+
+@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize("N", [13, 33, 100])
+def test_many_rows_have_the_bits_of_a_product_with_unpacked_weights(rng, kind, N):
+    """Both are chains of sums in one order, in whatever tiles: 50 rows of W are one whole tile and a part of one."""
+    fast = kernels.backend("numba")
+    weight, x = quantised(rng, kind, 50, 288), normal(rng, np.dtype("float32"), N, 288)
+    expected = fast.linear(x, fast.dequantise(weight, kind), None)
+    assert fast.quantised_linear(x, weight, kind).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
