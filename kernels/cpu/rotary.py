@@ -56,7 +56,7 @@ def _interleaved(y, y_apart, x, x_apart, cos, sin, half, B, H, T):
     parts = blocks(T, ROWS)
     without_gaps = x_apart[2] == 2 * half and y_apart[2] == 2 * half
     for task in prange(B * H * parts):
-        b, h, part = task // (H * parts), task // parts % H, task % parts
+        b, part, h = task // (H * parts), task // H % parts, task % H  # heads last: they share a part of the table
         first, last = part * ROWS, min(T, (part + 1) * ROWS)
         to, at = b * y_apart[0] + h * y_apart[1], b * x_apart[0] + h * x_apart[1]
         together = last - first if without_gaps else 1  # rows that are one long row, to the compiler's advantage
@@ -76,7 +76,7 @@ def _half_split(y, y_apart, x, x_apart, cos, sin, half, B, H, T):
     own = 0 if cos.size == T * half else T * half
     parts = blocks(T, ROWS)
     for task in prange(B * H * parts):
-        b, h, part = task // (H * parts), task // parts % H, task % parts
+        b, part, h = task // (H * parts), task // H % parts, task % H  # heads last: they share a part of the table
         to, at = b * y_apart[0] + h * y_apart[1], b * x_apart[0] + h * x_apart[1]
         for t in range(part * ROWS, min(T, (part + 1) * ROWS)):
             turned = y[to + t * y_apart[2] :][: 2 * half]

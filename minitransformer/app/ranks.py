@@ -9,6 +9,7 @@ order that does not depend on the number of ranks. Only MPI's buffer calls are u
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import threading
 import time
@@ -235,6 +236,19 @@ def let_the_first_speak() -> bool:
     return False
 
 
+def wait_until_read(*descriptors: int, seconds: float = 1.0) -> None:
+    """Until somebody has read what was written to these pipes; there is nothing to wait for elsewhere. A launcher whose
+    rank aborts may end the process that hands on what its ranks say before that has looked once more."""
+    with suppress(ImportError, OSError):
+        import fcntl
+        import termios
+
+        limit = time.monotonic() + seconds
+        for pipe in filter(lambda number: stat.S_ISFIFO(os.fstat(number).st_mode), descriptors):
+            while any(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))) and time.monotonic() < limit:
+                time.sleep(0.001)
+
+
 def end_all(code: int) -> None:
     """This rank has failed and said why: the others, who would wait for it for ever, end too."""
     if _world is None and _lifeline is not None:
@@ -250,5 +264,6 @@ def end_all(code: int) -> None:
         with suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()
+            wait_until_read(1, 2)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # MPI would add a line of its own, and we have said why
         MPI.COMM_WORLD.Abort(code)

@@ -2,17 +2,19 @@
 that stand for ranks, and this one for the launcher."""
 
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from minitransformer.app import lifelines, watcher
+from minitransformer.app import lifelines, ranks, watcher
 
 LIMIT = 60  # seconds; whatever hangs fails its test
 KILLED = "has ended without a word (killed, or out of memory?); the others end too, and what was saved can be resumed"
@@ -304,3 +306,19 @@ def test_training_has_a_watcher_before_numpy_is_loaded(command, how, said):
 def test_addresses_are_those_that_others_can_reach():
     assert all(len(address.split(".")) == 4 for address in lifelines._addresses())
     assert not any(address.startswith("127.") for address in lifelines._addresses())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the launcher takes what ranks write in another way")
+def test_what_was_said_has_been_read_before_a_rank_ends_the_others():
+    """The process that hands it on would otherwise end first, now and then. It is not waited for for ever."""
+    end, start = os.pipe()
+    os.write(start, b"rank 0 of 2 failed\n")
+    ranks.wait_until_read(start, seconds=0.01)
+    assert select.select([end], [], [], 0)[0], "nobody has read it"
+    reader = threading.Timer(0.1, os.read, (end, 100))
+    reader.start()
+    ranks.wait_until_read(start, seconds=LIMIT)
+    assert not select.select([end], [], [], 0)[0]
+    reader.join()
+    for pipe in (end, start):
+        os.close(pipe)
